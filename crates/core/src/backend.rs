@@ -1,0 +1,164 @@
+//! The seam every backend fills: a place where our guest runs, and a byte stream to it.
+
+use crate::error::{Diagnostic, ErrorCode, ExitCode};
+use crate::id::SandboxId;
+use crate::method::Method;
+use crate::preflight::Preflight;
+use crate::resources::Enforcement;
+use crate::spec::SandboxSpec;
+use serde::Serialize;
+use std::future::Future;
+use std::pin::Pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The one byte stream to a guest.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+pub type Stream = Box<dyn ByteStream>;
+
+/// Something a backend may or may not be able to do. Asking for what it lacks is an error before anything starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// Code inside cannot reach the host's files, processes and network.
+    Isolation,
+    /// A host directory can be bound as the workspace.
+    BindWorkspace,
+    /// Extra host paths can be mounted.
+    HostMounts,
+    /// The network policy is enforced.
+    NetworkPolicy,
+    /// Memory, processor and process limits are enforced.
+    Limits,
+    /// The sandbox goes on when its keeper dies and can be adopted again.
+    OutlivesKeeper,
+}
+
+impl Capability {
+    pub const ALL: [Capability; 6] = [
+        Capability::Isolation,
+        Capability::BindWorkspace,
+        Capability::HostMounts,
+        Capability::NetworkPolicy,
+        Capability::Limits,
+        Capability::OutlivesKeeper,
+    ];
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Capabilities(pub Vec<Capability>);
+
+impl Capabilities {
+    pub fn has(&self, capability: Capability) -> bool {
+        self.0.contains(&capability)
+    }
+}
+
+/// What a backend knows of one sandbox's place right now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Liveness {
+    pub running: bool,
+    /// Why it ended, when it did and the backend knows.
+    pub detail: Option<String>,
+    pub limits: Vec<Enforcement>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    #[error("method '{method}' cannot be used: {reason}")]
+    Unavailable { method: Method, reason: String, fix: String },
+    #[error("method '{method}' cannot do this: {what}")]
+    Unsupported { method: Method, what: String },
+    #[error("the {limit} limit that was asked for cannot be enforced: {reason}")]
+    Limit { limit: String, reason: String, fix: String },
+    #[error("cannot use {path} in a sandbox: {reason}")]
+    HostDirectory { path: String, reason: String, fix: String },
+    #[error("{path} is in use by another sandbox")]
+    DirectoryBusy { path: String },
+    #[error("{what}: {source}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl BackendError {
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl Diagnostic for BackendError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Unavailable { .. } => "method-unavailable",
+            Self::Unsupported { .. } => "method-unsupported",
+            Self::Limit { .. } => "limit-not-enforceable",
+            Self::HostDirectory { .. } => "host-directory-refused",
+            Self::DirectoryBusy { .. } => "host-directory-busy",
+            Self::Io { .. } => "io",
+        }
+    }
+
+    fn exit(&self) -> ExitCode {
+        match self {
+            Self::Unavailable { .. } | Self::Unsupported { .. } | Self::Limit { .. } => ExitCode::Preflight,
+            Self::HostDirectory { .. } => ExitCode::Failed,
+            Self::DirectoryBusy { .. } => ExitCode::Conflict,
+            Self::Io { .. } => ExitCode::Failed,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Unavailable { fix, .. } | Self::Limit { fix, .. } | Self::HostDirectory { fix, .. } => vec![fix.clone()],
+            Self::Unsupported { .. } => vec!["choose another method with --method, or leave that option out".into()],
+            Self::DirectoryBusy { .. } => {
+                vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
+            }
+            Self::Io { .. } => Vec::new(),
+        }
+    }
+}
+
+/// A method of isolation. Object-safe, held as `Arc<dyn Backend>`; every call is idempotent where it can be.
+pub trait Backend: Send + Sync {
+    fn method(&self) -> Method;
+
+    fn capabilities(&self) -> Capabilities;
+
+    /// Tries the method for real: a trivial command must have run isolated.
+    fn preflight(&self) -> BoxFuture<'_, Preflight>;
+
+    /// Makes what outlives a stop: directories, volumes.
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
+
+    /// Starts the guest. For process-backed methods it dies with this process.
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
+
+    /// The byte stream to a started guest.
+    fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>>;
+
+    /// Ends the guest and everything inside, and frees what lived only while it ran. Also cleans up after a
+    /// guest that some earlier process had started and that died; stopping a stopped sandbox is not an error.
+    fn stop<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
+
+    /// Removes what `create` made.
+    fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
+
+    fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>>;
+
+    /// Resources of this owner that belong to none of the `known` sandboxes and to no living process, each
+    /// described for people; removed unless `dry_run`.
+    fn sweep<'a>(
+        &'a self,
+        owner: &'a str,
+        known: &'a [SandboxId],
+        dry_run: bool,
+    ) -> BoxFuture<'a, Result<Vec<String>, BackendError>>;
+}

@@ -1,0 +1,17 @@
+//! What happened to a sandbox, as a stream that every surface renders in its own way.
+
+use crate::state::State;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The sandbox moved to another state; `reason` when something made it.
+    State { from: State, to: State, reason: Option<String> },
+    /// A default limit that this machine cannot enforce.
+    LimitNotEnforced { limit: String, why: String },
+    /// The guest broke the protocol and was cut off.
+    ProtocolViolation { detail: String },
+    /// A clean-up finished or undid what a crash had left.
+    Recovered { what: String },
+}

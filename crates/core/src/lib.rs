@@ -1,0 +1,30 @@
+//! What a sandbox is: names, ids, methods, states, policy, resources, events, errors and the seam every
+//! backend fills. Nothing here touches a file, a process or a socket.
+
+pub mod backend;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod method;
+pub mod name;
+pub mod path;
+pub mod policy;
+pub mod preflight;
+pub mod resources;
+pub mod sanitize;
+pub mod spec;
+pub mod state;
+
+pub use backend::{Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Liveness, Stream};
+pub use error::{Diagnostic, ErrorCode, ExitCode};
+pub use event::Event;
+pub use id::SandboxId;
+pub use method::{Method, Origin, Selection};
+pub use name::SandboxName;
+pub use path::{GuestPath, HostPath};
+pub use policy::{Access, Mount, Network, Policy, Workspace};
+pub use preflight::{Check, CheckStatus, Preflight};
+pub use resources::{ByteSize, CpuCount, Enforcement, Limit, LimitSource, Resources};
+pub use sanitize::printable;
+pub use spec::{HostIdentity, SandboxDir, SandboxSpec};
+pub use state::{IllegalTransition, State};

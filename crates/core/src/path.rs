@@ -1,0 +1,154 @@
+//! A path on the host and a path inside a sandbox are different things and never share a type.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+/// An absolute path on the host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "PathBuf", into = "PathBuf")]
+pub struct HostPath(PathBuf);
+
+/// An absolute, normalised path inside a sandbox: no `..`, no `.`, no NUL, no control character.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct GuestPath(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPath {
+    #[error("a host path must be absolute: {0}")]
+    HostNotAbsolute(String),
+    #[error("a path inside the sandbox must be absolute, without '.', '..' or control characters: {0}")]
+    Guest(String),
+}
+
+impl HostPath {
+    pub fn new(path: impl Into<PathBuf>) -> Result<Self, InvalidPath> {
+        let path = path.into();
+        if path.is_absolute() {
+            Ok(Self(path))
+        } else {
+            Err(InvalidPath::HostNotAbsolute(path.display().to_string().escape_debug().to_string()))
+        }
+    }
+
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn join(&self, relative: impl AsRef<Path>) -> HostPath {
+        HostPath(self.0.join(relative))
+    }
+
+    pub fn parent(&self) -> Option<HostPath> {
+        self.0.parent().map(|path| HostPath(path.to_owned()))
+    }
+}
+
+impl AsRef<Path> for HostPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl TryFrom<PathBuf> for HostPath {
+    type Error = InvalidPath;
+    fn try_from(path: PathBuf) -> Result<Self, InvalidPath> {
+        Self::new(path)
+    }
+}
+
+impl From<HostPath> for PathBuf {
+    fn from(path: HostPath) -> PathBuf {
+        path.0
+    }
+}
+
+impl fmt::Display for HostPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.display())
+    }
+}
+
+impl GuestPath {
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidPath> {
+        let text = text.into();
+        let refuse = || Err(InvalidPath::Guest(text.escape_debug().to_string()));
+        if !text.starts_with('/') || text.chars().any(char::is_control) {
+            return refuse();
+        }
+        let mut normal = String::with_capacity(text.len());
+        for component in Path::new(&text).components() {
+            match component {
+                Component::RootDir => {}
+                Component::Normal(part) => {
+                    normal.push('/');
+                    normal.push_str(&part.to_string_lossy());
+                }
+                // `components` folds inner `.` away; a leading one cannot follow `/`.
+                Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => return refuse(),
+            }
+        }
+        if normal.is_empty() {
+            normal.push('/');
+        }
+        Ok(Self(normal))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is `other` or lies below it.
+    pub fn is_within(&self, other: &GuestPath) -> bool {
+        Path::new(&self.0).starts_with(&other.0)
+    }
+}
+
+impl TryFrom<String> for GuestPath {
+    type Error = InvalidPath;
+    fn try_from(text: String) -> Result<Self, InvalidPath> {
+        Self::new(text)
+    }
+}
+
+impl From<GuestPath> for String {
+    fn from(path: GuestPath) -> String {
+        path.0
+    }
+}
+
+impl fmt::Display for GuestPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guest_paths_are_normalised_or_refused() {
+        assert_eq!(GuestPath::new("/a//b/./c/").unwrap().as_str(), "/a/b/c");
+        assert_eq!(GuestPath::new("/").unwrap().as_str(), "/");
+        for bad in ["", "a/b", "/a/../b", "/..", "/a\0b", "/a\nb"] {
+            assert!(GuestPath::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn within_compares_whole_components() {
+        let base = GuestPath::new("/work").unwrap();
+        assert!(GuestPath::new("/work/x").unwrap().is_within(&base));
+        assert!(base.is_within(&base));
+        assert!(!GuestPath::new("/workspace").unwrap().is_within(&base));
+    }
+
+    #[test]
+    fn a_host_path_is_absolute() {
+        assert!(HostPath::new("/tmp").is_ok());
+        assert!(HostPath::new("tmp").is_err());
+    }
+}

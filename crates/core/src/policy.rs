@@ -1,0 +1,186 @@
+//! What a sandbox may see and use. A policy is data; each backend plans from it without I/O.
+
+use crate::path::{GuestPath, HostPath};
+use crate::resources::Resources;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// Where the workspace stands inside every sandbox.
+pub const WORKSPACE: &str = "/workspace";
+/// The home of the one user inside every sandbox.
+pub const HOME: &str = "/home/agent";
+/// The one user inside every sandbox.
+pub const USER: &str = "agent";
+/// The uid and gid of that user, as seen inside.
+pub const INSIDE_ID: u32 = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// How far the sandbox reaches into the network; ordered from narrow to wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    #[default]
+    None,
+    Allowlist,
+    Open,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown network mode '{0}'; possible are none, allowlist, open")]
+pub struct UnknownNetwork(String);
+
+impl FromStr for Network {
+    type Err = UnknownNetwork;
+    fn from_str(text: &str) -> Result<Self, UnknownNetwork> {
+        match text {
+            "none" => Ok(Network::None),
+            "allowlist" => Ok(Network::Allowlist),
+            "open" => Ok(Network::Open),
+            _ => Err(UnknownNetwork(text.escape_debug().to_string())),
+        }
+    }
+}
+
+impl Network {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Allowlist => "allowlist",
+            Network::Open => "open",
+        }
+    }
+}
+
+/// One extra host directory or file shown inside.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Mount {
+    pub host: HostPath,
+    pub guest: GuestPath,
+    pub access: Access,
+}
+
+/// What stands at `/workspace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Workspace {
+    /// A directory of the sandbox's own that lives as long as the sandbox.
+    Own,
+    /// In memory, gone with the run.
+    Scratch,
+    /// A host directory (`-w`); writable ones are fenced, see `docs/adr`.
+    Bound { host: HostPath, access: Access },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    pub network: Network,
+    pub workspace: Workspace,
+    pub mounts: Vec<Mount>,
+    /// Host directories with tools, each shown read-only at its own path.
+    pub tools: Vec<HostPath>,
+    /// Show the host's `/opt` read-only.
+    pub opt: bool,
+    pub resources: Resources,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            network: Network::None,
+            workspace: Workspace::Own,
+            mounts: Vec::new(),
+            tools: Vec::new(),
+            opt: false,
+            resources: Resources::default(),
+        }
+    }
+}
+
+impl Policy {
+    /// Whether code inside can write into a directory of the host's.
+    pub fn writes_host(&self) -> bool {
+        let bound = matches!(&self.workspace, Workspace::Bound { access: Access::ReadWrite, .. });
+        bound || self.mounts.iter().any(|mount| mount.access == Access::ReadWrite)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMount {
+    #[error("'{0}' is not a mount; write HOST:GUEST or HOST:GUEST:ro")]
+    Form(String),
+    #[error("mount '{given}': {reason}")]
+    Path { given: String, reason: String },
+    #[error("mount '{given}': {target} belongs to the sandbox itself")]
+    Reserved { given: String, target: String },
+}
+
+/// Places a user's mount may neither replace nor lie above.
+const RESERVED: [&str; 9] = ["/", "/proc", "/sys", "/dev", "/usr", "/etc", "/.palisade", WORKSPACE, HOME];
+/// Places below which nothing may be mounted either.
+const RESERVED_TREES: [&str; 5] = ["/proc", "/sys", "/dev", "/.palisade", "/usr"];
+
+/// Reads `HOST:GUEST[:ro|:rw]`. A path with a colon cannot be written this way and is refused.
+pub fn parse_mount(text: &str) -> Result<Mount, InvalidMount> {
+    let given = || text.escape_debug().to_string();
+    let parts: Vec<&str> = text.split(':').collect();
+    let (host, guest, access) = match parts[..] {
+        [host, guest] | [host, guest, "rw"] => (host, guest, Access::ReadWrite),
+        [host, guest, "ro"] => (host, guest, Access::ReadOnly),
+        _ => return Err(InvalidMount::Form(given())),
+    };
+    let path = |reason: String| InvalidMount::Path { given: given(), reason };
+    let host = HostPath::new(host).map_err(|error| path(error.to_string()))?;
+    let guest = GuestPath::new(guest).map_err(|error| path(error.to_string()))?;
+    let reserved = RESERVED.contains(&guest.as_str())
+        || RESERVED_TREES.iter().any(|tree| std::path::Path::new(guest.as_str()).starts_with(tree));
+    if reserved {
+        return Err(InvalidMount::Reserved { given: given(), target: guest.to_string() });
+    }
+    Ok(Mount { host, guest, access })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_read_their_three_parts() {
+        let mount = parse_mount("/srv/data:/data:ro").unwrap();
+        assert_eq!(mount.host, HostPath::new("/srv/data").unwrap());
+        assert_eq!(mount.guest.as_str(), "/data");
+        assert_eq!(mount.access, Access::ReadOnly);
+        assert_eq!(parse_mount("/a:/b").unwrap().access, Access::ReadWrite);
+    }
+
+    #[test]
+    fn mounts_that_would_replace_the_sandbox_are_refused() {
+        for bad in
+            ["/a:/", "/a:/proc", "/a:/proc/sys", "/a:/usr/bin", "/a:/etc", "/a:/workspace", "/a:/.palisade/x", "/a:/dev/x"]
+        {
+            assert!(matches!(parse_mount(bad), Err(InvalidMount::Reserved { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn mounts_cannot_smuggle_options() {
+        for bad in ["", "/a", "/a:/b:exec", "/a:/b:ro:x", "a:/b", "/a:b", "/a:/b/../..", "/a:/b:"] {
+            assert!(parse_mount(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_writable_host_directories_count_as_writing_the_host() {
+        let mut policy = Policy::default();
+        assert!(!policy.writes_host());
+        policy.mounts.push(parse_mount("/a:/b:ro").unwrap());
+        assert!(!policy.writes_host());
+        policy.mounts.push(parse_mount("/a:/c").unwrap());
+        assert!(policy.writes_host());
+    }
+}

@@ -1,0 +1,63 @@
+//! Everything a backend needs to know to build one sandbox.
+
+use crate::id::SandboxId;
+use crate::method::Method;
+use crate::name::SandboxName;
+use crate::path::HostPath;
+use crate::policy::Policy;
+use serde::{Deserialize, Serialize};
+
+/// The host uid and gid under which a process-backed sandbox runs. Never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostIdentity {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// A sandbox's own directory on the host, and the names in it. Only we create these names, and nothing inside
+/// a sandbox can reach the directory itself, only what lies in `home` and `workspace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SandboxDir(HostPath);
+
+impl SandboxDir {
+    pub fn new(path: HostPath) -> Self {
+        Self(path)
+    }
+
+    pub fn path(&self) -> &HostPath {
+        &self.0
+    }
+
+    /// Shown inside as `/home/agent`.
+    pub fn home(&self) -> HostPath {
+        self.0.join("home")
+    }
+
+    /// Shown inside as `/workspace`, unless a host directory is bound there.
+    pub fn workspace(&self) -> HostPath {
+        self.0.join("workspace")
+    }
+
+    pub fn socket(&self) -> HostPath {
+        self.0.join("keeper.sock")
+    }
+
+    pub fn log(&self) -> HostPath {
+        self.0.join("keeper.log")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    pub id: SandboxId,
+    /// One-off runs have no name.
+    pub name: Option<SandboxName>,
+    pub method: Method,
+    pub policy: Policy,
+    /// `None` for one-off runs, which keep nothing.
+    pub dir: Option<SandboxDir>,
+    pub identity: HostIdentity,
+    /// Tells this installation's resources from another's.
+    pub owner: String,
+}
