@@ -116,8 +116,12 @@ impl Diagnostic for BackendError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Unavailable { fix, .. } | Self::Limit { fix, .. } | Self::HostDirectory { fix, .. } => vec![fix.clone()],
-            Self::Unsupported { .. } => vec!["choose another method with --method, or leave that option out".into()],
+            Self::Unavailable { fix, .. } | Self::Limit { fix, .. } | Self::HostDirectory { fix, .. } => {
+                vec![fix.clone()]
+            }
+            Self::Unsupported { .. } => {
+                vec!["choose another method with --method, or leave that option out".into()]
+            }
             Self::DirectoryBusy { .. } => {
                 vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
             }

@@ -82,7 +82,13 @@ mod tests {
         let id = SandboxId::from_random([0x5a; 15]);
         assert_eq!(SandboxId::parse(id.as_str()), Ok(id.clone()));
         assert_eq!(id.as_str().len(), LEN);
-        for bad in ["", "../../etc", "aaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaa", "Aaaaaaaaaaaaaaaaaaaaaaaa"] {
+        for bad in [
+            "",
+            "../../etc",
+            "aaaaaaaaaaaaaaaaaaaaaaa",
+            "aaaaaaaaaaaaaaaaaaaaaaaaa",
+            "Aaaaaaaaaaaaaaaaaaaaaaaa",
+        ] {
             assert_eq!(SandboxId::parse(bad), Err(InvalidId), "{bad}");
         }
     }

@@ -25,16 +25,20 @@ impl SandboxName {
             return refuse("a sandbox name cannot be empty".into());
         }
         if text.len() > MAX_LEN {
-            return refuse(format!("a sandbox name has at most {MAX_LEN} characters, this one has {}", text.len()));
+            return refuse(format!(
+                "a sandbox name has at most {MAX_LEN} characters, this one has {}",
+                text.len()
+            ));
         }
         if text.starts_with('-') {
             return refuse("a sandbox name starts with a letter or a digit".into());
         }
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         match text.chars().find(|&c| !allowed(c)) {
-            Some(bad) => {
-                refuse(format!("a sandbox name has only a-z, 0-9 and '-'; {} is not allowed", bad.escape_debug()))
-            }
+            Some(bad) => refuse(format!(
+                "a sandbox name has only a-z, 0-9 and '-'; {} is not allowed",
+                bad.escape_debug()
+            )),
             None => Ok(Self(text.to_owned())),
         }
     }

@@ -160,9 +160,16 @@ mod tests {
 
     #[test]
     fn mounts_that_would_replace_the_sandbox_are_refused() {
-        for bad in
-            ["/a:/", "/a:/proc", "/a:/proc/sys", "/a:/usr/bin", "/a:/etc", "/a:/workspace", "/a:/.palisade/x", "/a:/dev/x"]
-        {
+        for bad in [
+            "/a:/",
+            "/a:/proc",
+            "/a:/proc/sys",
+            "/a:/usr/bin",
+            "/a:/etc",
+            "/a:/workspace",
+            "/a:/.palisade/x",
+            "/a:/dev/x",
+        ] {
             assert!(matches!(parse_mount(bad), Err(InvalidMount::Reserved { .. })), "{bad}");
         }
     }

@@ -104,7 +104,8 @@ mod tests {
         ];
         for from in State::ALL {
             for to in State::ALL {
-                let expected = if legal.contains(&(from, to)) { Ok(to) } else { Err(IllegalTransition { from, to }) };
+                let expected =
+                    if legal.contains(&(from, to)) { Ok(to) } else { Err(IllegalTransition { from, to }) };
                 assert_eq!(from.to(to), expected, "{from} -> {to}");
             }
         }
@@ -112,6 +113,9 @@ mod tests {
 
     #[test]
     fn the_error_names_both_states() {
-        assert_eq!(Stopped.to(Running).unwrap_err().to_string(), "a sandbox that is stopped cannot become running");
+        assert_eq!(
+            Stopped.to(Running).unwrap_err().to_string(),
+            "a sandbox that is stopped cannot become running"
+        );
     }
 }
