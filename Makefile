@@ -1,0 +1,54 @@
+# The commands of the project. `make` alone lists them.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO_TARGET_DIR ?= target
+TARGET := $(CARGO_TARGET_DIR)
+
+# cargo is often installed but not yet on the PATH of a fresh login.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+# The names of the specifications' own programs; the binary behaves as the one it is started as.
+LINKS := kinfra keystone budgie
+
+.PHONY: help build demo test check bench install
+
+help: ## List the commands
+	@echo "make <command>"
+	@sed -n 's/^\([a-z]*\):.*## /  \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+
+build: ## Build palisade and its guest (release) into target/release
+	scripts/setup build
+	cargo build --locked --release -p palisade
+	scripts/build-guest
+
+demo: ## Install what is needed, build, and watch an isolated sandbox at work
+	scripts/setup build run
+	cargo build --locked -p palisade
+	scripts/build-guest
+	scripts/demo
+
+test: ## Install what is needed and run every test, as root and as an ordinary user
+	scripts/setup build run test
+	scripts/test
+
+check: ## Formatting, lints, licences and dependencies, and the repository itself
+	scripts/setup build check
+	scripts/check
+
+bench: ## Measure against bwrap, srt and docker; fails when a bar is missed
+	scripts/setup build run bench
+	cargo build --locked --release -p palisade
+	scripts/build-guest
+	scripts/bench
+
+install: build ## Install below PREFIX (/usr/local): programs, link names, shell completions
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 "$(TARGET)/release/palisade" "$(TARGET)/release/palisade-guest" "$(DESTDIR)$(PREFIX)/bin/"
+	for name in $(LINKS); do ln -sfn palisade "$(DESTDIR)$(PREFIX)/bin/$$name"; done
+	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions" \
+		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
+		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	"$(TARGET)/release/palisade" completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/palisade"
+	"$(TARGET)/release/palisade" completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_palisade"
+	"$(TARGET)/release/palisade" completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/palisade.fish"
