@@ -1,0 +1,154 @@
+//! What can go wrong with the store, told so that the reader knows what to do next.
+
+use palisade_core::{Diagnostic, ErrorCode, ExitCode, IllegalTransition, SandboxId, State, printable};
+use rusqlite::ErrorCode as Sqlite;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("a sandbox named '{name}' already exists (id {}, {state})", printable(.id))]
+    NameTaken { name: String, id: String, state: String },
+    /// `names` are those that exist, for a did-you-mean.
+    #[error("there is no sandbox '{}'", printable(.given))]
+    NotFound { given: String, names: Vec<String> },
+    #[error("'{}' is the start of more than one sandbox id: {}", printable(.given), .ids.join(", "))]
+    Ambiguous { given: String, ids: Vec<String> },
+    #[error("sandbox {id}: {source}")]
+    Illegal {
+        id: SandboxId,
+        #[source]
+        source: IllegalTransition,
+    },
+    #[error("sandbox {id} is {found} now, not {}", states(.expected))]
+    StateChanged { id: SandboxId, found: State, expected: Vec<State> },
+    #[error("the record of sandbox '{}' cannot be read: {why}", printable(.id))]
+    BadRow { id: String, why: String },
+    #[error("no host uid is free from {base} up")]
+    NoFreeUid { base: u32 },
+    #[error("{} has version {found}, and this palisade knows versions up to {known}", .file.display())]
+    Newer { file: PathBuf, found: i64, known: i64 },
+    #[error("{} is damaged and cannot be read: {why}", .file.display())]
+    Corrupt { file: PathBuf, why: String },
+    #[error("{} can be written by other users", .directory.display())]
+    Exposed { directory: PathBuf },
+    #[error("cannot {what}: no space is left for {}", .file.display())]
+    Full { file: PathBuf, what: &'static str },
+    #[error("cannot {what}: {} cannot be written", .file.display())]
+    ReadOnly { file: PathBuf, what: &'static str },
+    #[error("cannot {what}: {} was kept locked by another process for too long", .file.display())]
+    Locked { file: PathBuf, what: &'static str },
+    #[error("cannot {what}: {}: {why}", .file.display())]
+    Unopenable { file: PathBuf, what: &'static str, why: String },
+    #[error("cannot {what}: {}: {source}", .file.display())]
+    Sqlite {
+        file: PathBuf,
+        what: &'static str,
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+fn states(expected: &[State]) -> String {
+    expected.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ")
+}
+
+impl StoreError {
+    /// Tells the conditions a user can do something about from those that are a defect of ours.
+    pub(crate) fn from_sqlite(file: &Path, what: &'static str, source: rusqlite::Error) -> Self {
+        let file = file.to_owned();
+        match source.sqlite_error_code() {
+            Some(Sqlite::NotADatabase | Sqlite::DatabaseCorrupt) => {
+                Self::Corrupt { file, why: source.to_string() }
+            }
+            Some(Sqlite::DiskFull) => Self::Full { file, what },
+            Some(Sqlite::ReadOnly) => Self::ReadOnly { file, what },
+            Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => Self::Locked { file, what },
+            Some(Sqlite::CannotOpen | Sqlite::PermissionDenied | Sqlite::SystemIoFailure) => {
+                Self::Unopenable { file, what, why: source.to_string() }
+            }
+            _ => Self::Sqlite { file, what, source },
+        }
+    }
+
+    pub(crate) fn from_io(file: &Path, what: &'static str, source: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{ReadOnlyFilesystem, StorageFull};
+        let file = file.to_owned();
+        match source.kind() {
+            StorageFull => Self::Full { file, what },
+            ReadOnlyFilesystem => Self::ReadOnly { file, what },
+            _ => Self::Unopenable { file, what, why: source.to_string() },
+        }
+    }
+}
+
+impl Diagnostic for StoreError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::NameTaken { .. } => "name-taken",
+            Self::NotFound { .. } => "sandbox-not-found",
+            Self::Ambiguous { .. } => "sandbox-ambiguous",
+            Self::Illegal { .. } => "illegal-transition",
+            Self::StateChanged { .. } => "state-changed",
+            Self::BadRow { .. } => "store-bad-row",
+            Self::NoFreeUid { .. } => "no-free-uid",
+            Self::Newer { .. } => "store-newer",
+            Self::Corrupt { .. } => "store-corrupt",
+            Self::Exposed { .. } => "store-exposed",
+            Self::Full { .. } => "store-full",
+            Self::ReadOnly { .. } => "store-read-only",
+            Self::Locked { .. } => "store-locked",
+            Self::Unopenable { .. } => "store-unopenable",
+            Self::Sqlite { .. } => "store-internal",
+        }
+    }
+
+    fn exit(&self) -> ExitCode {
+        match self {
+            Self::NameTaken { .. } | Self::Illegal { .. } | Self::StateChanged { .. } => ExitCode::Conflict,
+            Self::NotFound { .. } => ExitCode::NotFound,
+            Self::Ambiguous { .. } => ExitCode::Usage,
+            Self::Locked { .. } => ExitCode::Timeout,
+            Self::Sqlite { .. } => ExitCode::Internal,
+            Self::BadRow { .. }
+            | Self::NoFreeUid { .. }
+            | Self::Newer { .. }
+            | Self::Corrupt { .. }
+            | Self::Exposed { .. }
+            | Self::Full { .. }
+            | Self::ReadOnly { .. }
+            | Self::Unopenable { .. } => ExitCode::Failed,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let hint = match self {
+            Self::NameTaken { name, .. } => {
+                format!("choose another name, or remove that one with: palisade rm {name}")
+            }
+            Self::NotFound { .. } => "list the sandboxes with: palisade ls".into(),
+            Self::Ambiguous { .. } => "give more characters of the id, or the name".into(),
+            Self::Illegal { .. } | Self::StateChanged { .. } => {
+                "another command may have changed it meanwhile; look with: palisade ls".into()
+            }
+            Self::BadRow { id, .. } => format!("remove it with: palisade rm {}", printable(id)),
+            Self::NoFreeUid { .. } => "remove sandboxes no longer used, or lower root.uid_base".into(),
+            Self::Newer { .. } => {
+                "it was written by a newer palisade, and nothing was changed; upgrade palisade".into()
+            }
+            Self::Corrupt { file, .. } => format!(
+                "stop every palisade process, then set it aside with its -wal and -shm beside it: \
+                 mv {file} {file}.damaged",
+                file = file.display()
+            ),
+            Self::Exposed { directory } => {
+                format!("close it to others with: chmod go-w {}", directory.display())
+            }
+            Self::Full { .. } => "free some space on that file system; nothing was changed".into(),
+            Self::ReadOnly { .. } => "make that directory writable for this user; nothing was changed".into(),
+            Self::Locked { .. } => "try again; if it stays, look for a palisade process that hangs".into(),
+            Self::Unopenable { .. } => "see whether the directory exists and belongs to this user".into(),
+            Self::Sqlite { .. } => return Vec::new(),
+        };
+        vec![hint]
+    }
+}

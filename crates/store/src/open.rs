@@ -1,0 +1,226 @@
+//! Opening the store. The common case, a file of the current version, only reads. Making and migrating the file
+//! happen under a lock file, so that any number of processes may come first at once.
+
+use crate::error::StoreError;
+use crate::schema;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const FILE: &str = "state.db";
+const LOCK: &str = "state.lock";
+/// How long one process waits for the others' transactions, which take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One connection. It is `Send` but not `Sync`: a thread that wants the store opens its own.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    file: PathBuf,
+}
+
+impl Store {
+    /// Opens `directory/state.db`, made (directory 0700, file 0600) and migrated when it has to be.
+    /// `instance` gives the random id of this installation; it is called only when the file is new.
+    pub fn open(directory: &Path, instance: impl FnOnce() -> String) -> Result<Self, StoreError> {
+        prepare_directory(directory)?;
+        let file = directory.join(FILE);
+        if let Some(store) = Self::open_current(&file)? {
+            return Ok(store);
+        }
+        let _lock = lock(&directory.join(LOCK))?;
+        create_file(&file)?;
+        let store = Self::connect(&file)?;
+        store.enter_wal()?;
+        store.migrate(instance)?;
+        Ok(store)
+    }
+
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The random id that tells this installation's resources from another's.
+    pub fn instance(&self) -> Result<String, StoreError> {
+        self.connection
+            .query_row("SELECT value FROM meta WHERE key = 'instance'", [], |row| row.get(0))
+            .map_err(self.failed("read the instance id"))
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// One atomic change. Immediate, because a transaction that turns into a writer later can fail at that
+    /// point without the busy time-out being honoured.
+    pub(crate) fn change<T>(
+        &self,
+        what: &'static str,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(self.failed(what))?;
+        let result = body(&transaction)?;
+        transaction.commit().map_err(self.failed(what))?;
+        Ok(result)
+    }
+
+    /// For `map_err`: names what was being done when SQLite failed.
+    pub(crate) fn failed(&self, what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+        move |source| StoreError::from_sqlite(&self.file, what, source)
+    }
+
+    /// The store when the file exists in the current version; `None` when it must be made or migrated.
+    fn open_current(file: &Path) -> Result<Option<Self>, StoreError> {
+        if !file.exists() {
+            return Ok(None);
+        }
+        let store = Self::connect(file)?;
+        let current = store.known_version()? == schema::VERSION;
+        Ok(current.then_some(store))
+    }
+
+    fn connect(file: &Path) -> Result<Self, StoreError> {
+        let failed = |source| StoreError::from_sqlite(file, "open the store", source);
+        // Without CREATE: a file made by SQLite would have the mode of the umask.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        Ok(Self { connection, file: file.to_owned() })
+    }
+
+    /// The file's version, when it is one we may go on with.
+    fn known_version(&self) -> Result<i64, StoreError> {
+        let found =
+            schema::read_version(&self.connection).map_err(self.failed("read the store's version"))?;
+        let file = self.file.clone();
+        if found > schema::VERSION {
+            Err(StoreError::Newer { file, found, known: schema::VERSION })
+        } else if found < 0 {
+            Err(StoreError::Corrupt { file, why: format!("its version is {found}") })
+        } else {
+            Ok(found)
+        }
+    }
+
+    /// Switches the file to write-ahead logging, which stays with the file. SQLite does not apply the busy
+    /// time-out to this one statement, and somebody may just be reading the version, so the waiting is ours.
+    fn enter_wal(&self) -> Result<(), StoreError> {
+        self.known_version()?;
+        let started = Instant::now();
+        loop {
+            let switched = self
+                .connection
+                .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+            match switched {
+                Ok(_) => return Ok(()),
+                Err(error) if is_busy(&error) && started.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => return Err(self.failed("prepare the store")(error)),
+            }
+        }
+    }
+
+    fn migrate(&self, instance: impl FnOnce() -> String) -> Result<(), StoreError> {
+        let what = "migrate the store";
+        self.change(what, |transaction| {
+            // Read again inside the transaction: whoever had the lock before us may have done the work.
+            let from = self.known_version()?;
+            if from == schema::VERSION {
+                return Ok(());
+            }
+            schema::migrate(transaction, from, instance).map_err(self.failed(what))
+        })
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+}
+
+fn prepare_directory(directory: &Path) -> Result<(), StoreError> {
+    let failed = |source: std::io::Error| StoreError::from_io(directory, "make the state directory", &source);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    let mode = fs::metadata(directory).map_err(failed)?.permissions().mode();
+    if mode & 0o022 != 0 {
+        return Err(StoreError::Exposed { directory: directory.to_owned() });
+    }
+    Ok(())
+}
+
+/// Waits for the lock, which ends with the returned file. It is a file of its own, because closing any second
+/// descriptor of the database would drop the locks SQLite holds on it in this process.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let failed = |source: std::io::Error| StoreError::from_io(path, "lock the store", &source);
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// Makes an empty 0600 file under another name, closes it and moves it into place, for the reason given at
+/// [`lock`]. Called with the lock held, and nobody creates the file without it.
+fn create_file(file: &Path) -> Result<(), StoreError> {
+    if file.exists() {
+        return Ok(());
+    }
+    let fresh = file.with_extension("new");
+    let failed = |source: std::io::Error| StoreError::from_io(file, "create the store", &source);
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh).map_err(failed)?;
+    fs::rename(&fresh, file).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_core::Diagnostic;
+
+    #[test]
+    fn a_full_disk_is_told_as_such_and_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path(), String::new).unwrap();
+        let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        let limit = format!("PRAGMA max_page_count = {pages}");
+        store.connection.query_row(&limit, [], |_| Ok(())).unwrap();
+
+        let error = store.trust_set("/p", &"x".repeat(1 << 20), 0).unwrap_err();
+        let file = directory.path().join(FILE);
+        assert_eq!(error.code(), "store-full");
+        assert_eq!(
+            error.to_string(),
+            format!("cannot record the trust: no space is left for {}", file.display())
+        );
+        assert_eq!(store.trust_list().unwrap(), []);
+    }
+
+    #[test]
+    fn a_store_that_may_not_be_written_is_told_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path(), String::new).unwrap();
+        store.connection.pragma_update(None, "query_only", true).unwrap();
+        let error = store.trust_set("/p", "digest", 0).unwrap_err();
+        assert_eq!(error.code(), "store-read-only");
+    }
+
+    #[test]
+    fn a_store_that_stays_locked_is_told_as_such() {
+        let directory = tempfile::tempdir().unwrap();
+        let holder = Store::open(directory.path(), String::new).unwrap();
+        let store = Store::open(directory.path(), String::new).unwrap();
+        store.connection.busy_timeout(Duration::ZERO).unwrap();
+        let error =
+            holder.change("hold the lock", |_| Ok(store.trust_set("/p", "digest", 0).unwrap_err())).unwrap();
+        assert_eq!((error.code(), error.exit()), ("store-locked", palisade_core::ExitCode::Timeout));
+    }
+}

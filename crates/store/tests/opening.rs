@@ -1,0 +1,140 @@
+//! Opening the store: what is made, what is refused, and what is left untouched.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers may fail loudly")]
+
+mod support;
+
+use palisade_core::{Diagnostic, ExitCode};
+use palisade_store::{Store, StoreError, VERSION};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use support::{fresh, me, open, raw, sandbox};
+
+#[test]
+fn a_new_store_is_private_and_has_the_instance_it_was_given_once() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("state/palisade");
+    let first = Store::open(&directory, || "first".into()).unwrap();
+    let second = Store::open(&directory, || "second".into()).unwrap();
+    assert_eq!((first.instance().unwrap(), second.instance().unwrap()), ("first".into(), "first".into()));
+    second.insert(&sandbox(1, "one"), &me()).unwrap();
+
+    let mode = |name: &str| fs::metadata(directory.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
+    for name in ["state.db", "state.db-wal", "state.db-shm", "state.lock"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn the_file_is_in_wal_mode_and_at_the_current_version() {
+    let (_directory, store) = fresh();
+    let other = raw(&store);
+    let mode: String = other.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    let version: i64 = other.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!((mode.as_str(), version), ("wal", VERSION));
+}
+
+#[test]
+fn opening_a_current_store_neither_writes_nor_waits_for_a_writer() {
+    let (directory, store) = fresh();
+    let writer = raw(&store);
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    // With the write lock held elsewhere, an open that wrote anything would wait out the busy time-out and fail.
+    assert_eq!(open(directory.path()).instance().unwrap(), "instance-of-the-test");
+}
+
+#[test]
+fn a_store_left_empty_by_a_crash_is_finished() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("state.db"), "").unwrap();
+    fs::write(directory.path().join("state.new"), "half made").unwrap();
+    assert!(open(directory.path()).list().unwrap().rows.is_empty());
+}
+
+#[test]
+fn a_newer_store_is_refused_and_left_untouched() {
+    let (directory, store) = fresh();
+    raw(&store).pragma_update(None, "user_version", VERSION + 7).unwrap();
+    let file = store.file().to_owned();
+    drop(store);
+    let before = fs::read(&file).unwrap();
+
+    let error = Store::open(directory.path(), || unreachable!("an instance id is not needed")).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found, known: VERSION, .. } if found == VERSION + 7));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{} has version {}, and this palisade knows versions up to {VERSION}",
+            file.display(),
+            VERSION + 7
+        )
+    );
+    assert_eq!(
+        (error.code(), error.exit(), error.hints()),
+        (
+            "store-newer",
+            ExitCode::Failed,
+            vec!["it was written by a newer palisade, and nothing was changed; upgrade palisade".into()]
+        )
+    );
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_store_is_named_with_the_way_to_set_it_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("state.db");
+    fs::write(&file, "this is no database at all, ".repeat(100)).unwrap();
+    let error = Store::open(directory.path(), || unreachable!("an instance id is not needed")).unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt { file: named, .. } if *named == file));
+    assert_eq!((error.code(), error.exit()), ("store-corrupt", ExitCode::Failed));
+    let shown = file.display();
+    assert_eq!(
+        error.hints(),
+        [format!(
+            "stop every palisade process, then set it aside with its -wal and -shm beside it: mv {shown} {shown}.damaged"
+        )]
+    );
+}
+
+#[test]
+fn damage_deep_inside_is_found_when_it_is_read() {
+    let (directory, store) = fresh();
+    for number in 0..50 {
+        store.insert(&sandbox(number, &format!("box-{number}")), &me()).unwrap();
+    }
+    let file = store.file().to_owned();
+    drop(store);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[4096..].fill(0xa5);
+    fs::write(&file, bytes).unwrap();
+    let error = open(directory.path()).list().unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+}
+
+#[test]
+fn a_directory_others_can_write_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o770)).unwrap();
+    let error = Store::open(directory.path(), String::new).unwrap_err();
+    assert_eq!(error.to_string(), format!("{} can be written by other users", directory.path().display()));
+    assert_eq!(
+        error.hints(),
+        [format!("close it to others with: chmod go-w {}", directory.path().display())]
+    );
+    assert!(!directory.path().join("state.db").exists());
+}
+
+#[test]
+fn a_place_that_cannot_hold_a_directory_is_a_clear_error() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = Store::open(&file.join("state"), String::new).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("cannot make the state directory: {}/state: Not a directory (os error 20)", file.display())
+    );
+    assert_eq!(error.code(), "store-unopenable");
+}
