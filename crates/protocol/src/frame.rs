@@ -39,6 +39,30 @@ pub enum Kind {
 }
 
 const PAD: u8 = 0;
+/// What an idle decoder keeps: room for two frames of data.
+const KEEP: usize = 2 * (HEADER + 1 + MAX_DATA);
+
+impl Kind {
+    /// The name of a frame, for messages about one that came unexpectedly.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Hello => "hello",
+            Kind::Welcome => "welcome",
+            Kind::Open => "open",
+            Kind::Accepted => "accepted",
+            Kind::Refused => "refused",
+            Kind::Data => "data",
+            Kind::Eof => "eof",
+            Kind::Window => "window",
+            Kind::Signal => "signal",
+            Kind::Resize => "resize",
+            Kind::Exit => "exit",
+            Kind::Reset => "reset",
+            Kind::Report => "report",
+            Kind::Shutdown => "shutdown",
+        }
+    }
+}
 
 impl TryFrom<u8> for Kind {
     type Error = Violation;
@@ -81,6 +105,22 @@ impl Frame {
     }
 }
 
+/// A frame still in the decoder's buffer, for those who only look at it or pass it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRef<'a> {
+    pub kind: Kind,
+    pub stream: StreamId,
+    pub payload: &'a [u8],
+}
+
+impl FrameRef<'_> {
+    /// Appends the same frame under another stream id.
+    pub fn encode_as(&self, stream: StreamId, out: &mut Vec<u8>) {
+        header(self.kind, stream, self.payload.len(), out);
+        out.extend_from_slice(self.payload);
+    }
+}
+
 /// Appends a frame header. Lengths are bounded far below `u32::MAX` by the callers' limits.
 pub fn header(kind: Kind, stream: StreamId, len: usize, out: &mut Vec<u8>) {
     out.push(kind as u8);
@@ -103,16 +143,44 @@ impl Decoder {
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
-        // What was consumed is dropped before growing, so the buffer never exceeds one frame and one read.
+        self.compact();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The buffer to append the next read to, with room for at least a frame of data: saves the copy of
+    /// [`Decoder::push`].
+    pub fn spare(&mut self) -> &mut Vec<u8> {
+        self.compact();
+        if self.buffer.capacity() - self.buffer.len() < MAX_DATA {
+            self.buffer.reserve_exact(KEEP.saturating_sub(self.buffer.len()).max(MAX_DATA));
+        }
+        &mut self.buffer
+    }
+
+    /// Gives the whole buffer back if it holds nothing; for those who have many idle decoders.
+    pub fn rest(&mut self) {
+        if self.start == self.buffer.len() {
+            self.buffer = Vec::new();
+            self.start = 0;
+        }
+    }
+
+    /// What was consumed is dropped before growing, so the buffer never exceeds one frame and one read.
+    fn compact(&mut self) {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.start = 0;
         }
-        self.buffer.extend_from_slice(bytes);
     }
 
     /// The next whole frame, `None` when more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Violation> {
+        let frame = self.next_ref()?;
+        Ok(frame.map(|frame| Frame::new(frame.kind, frame.stream, frame.payload.to_vec())))
+    }
+
+    /// The next whole frame where it lies, `None` when more bytes are needed.
+    pub fn next_ref(&mut self) -> Result<Option<FrameRef<'_>>, Violation> {
         while self.buffer.get(self.start) == Some(&PAD) {
             self.start += 1;
         }
@@ -132,17 +200,19 @@ impl Decoder {
         if len > self.limit {
             return Err(Violation::TooLong { len, limit: self.limit });
         }
-        let Some(payload) = body.get(..len) else { return Ok(None) };
-        let frame = Frame { kind, stream, payload: payload.to_vec() };
-        self.start += HEADER + len;
-        Ok(Some(frame))
+        if body.len() < len {
+            return Ok(None);
+        }
+        let payload = self.start + HEADER;
+        self.start = payload + len;
+        Ok(Some(FrameRef { kind, stream, payload: &self.buffer[payload..self.start] }))
     }
 
     /// Gives the memory of a large frame back once everything was read.
     fn release(&mut self) {
         self.buffer.clear();
         self.start = 0;
-        self.buffer.shrink_to(MAX_DATA + HEADER + 1);
+        self.buffer.shrink_to(KEEP);
     }
 }
 

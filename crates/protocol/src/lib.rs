@@ -17,11 +17,14 @@ pub mod message;
 
 #[cfg(feature = "host")]
 pub mod client;
+#[cfg(feature = "host")]
+pub mod outbox;
 
 pub use flow::{RecvCredit, SendCredit};
-pub use frame::{Decoder, Frame, Kind, StreamId};
+pub use frame::{Decoder, Frame, FrameRef, Kind, StreamId};
 pub use message::{
-    Channel, ExecRequest, Exit, Hello, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size, Welcome,
+    Channel, ExecRequest, Exit, Hello, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size,
+    Welcome,
 };
 
 /// The version this build speaks, and the oldest it still understands.
@@ -45,6 +48,8 @@ pub enum Violation {
     UnknownStream(StreamId),
     #[error("unexpected {0}")]
     Unexpected(&'static str),
-    #[error("the peer speaks protocol {theirs_min} to {theirs_max}, this build {OLDEST_VERSION} to {VERSION}")]
+    #[error(
+        "the peer speaks protocol {theirs_min} to {theirs_max}, this build {OLDEST_VERSION} to {VERSION}"
+    )]
     Version { theirs_min: u16, theirs_max: u16 },
 }
