@@ -34,7 +34,7 @@ fn a_sandbox_is_recorded_together_with_the_intent_to_make_it() {
         error: None,
         keeper: None,
     };
-    assert_eq!(store.list().unwrap().rows, [row.clone()]);
+    assert_eq!(store.list().unwrap().rows, vec![row.clone()]);
     assert_eq!(store.by_name(&row.name).unwrap(), Some(row.clone()));
     assert_eq!(store.by_id(&id(1)).unwrap(), Some(row));
     let expected = Intent {

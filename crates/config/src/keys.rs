@@ -1,0 +1,275 @@
+//! The one table of settings: files, environment, flags and the reference page all go by it.
+
+use crate::environment;
+
+/// Every setting there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Setting {
+    Method,
+    Network,
+    Memory,
+    Cpus,
+    Pids,
+    Tmp,
+    Opt,
+    Tools,
+    Mounts,
+    LogLevel,
+    LogFormat,
+    UidBase,
+}
+
+/// What a project's file may do with a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProjectRule {
+    /// Narrower than the user's own value freely, wider only when trusted.
+    Narrow,
+    /// Only when trusted: any value shows more of the host.
+    Trusted,
+    /// Anything: it does not touch the policy.
+    Free,
+    /// Never, trusted or not.
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyDoc {
+    pub setting: Setting,
+    /// The full path in a file, such as `resources.memory`.
+    pub key: &'static str,
+    /// Other spellings of the same key.
+    pub aliases: &'static [&'static str],
+    /// What may be written there.
+    pub kind: &'static str,
+    pub default: &'static str,
+    pub help: &'static str,
+    pub environment: Option<&'static str>,
+    pub flag: Option<&'static str>,
+    pub project: ProjectRule,
+}
+
+pub const KEYS: &[KeyDoc] = &[
+    KeyDoc {
+        setting: Setting::Method,
+        key: "method",
+        aliases: &["keystone.backend"],
+        kind: "one of bwrap, docker, podman, microvm, kubernetes, noop",
+        default: "bwrap",
+        help: "The isolation method. There is no automatic choice and no fallback.",
+        environment: Some(environment::SANDBOX_METHOD),
+        flag: Some("--method"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Network,
+        key: "network",
+        aliases: &[],
+        kind: "one of none, allowlist, open",
+        default: "none",
+        help: "How far a sandbox reaches into the network.",
+        environment: Some(environment::PALISADE_NETWORK),
+        flag: Some("--network"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Memory,
+        key: "resources.memory",
+        aliases: &[],
+        kind: "a size such as \"8G\"",
+        default: "8G",
+        help: "The most memory a sandbox may use.",
+        environment: Some(environment::PALISADE_MEMORY),
+        flag: Some("--memory"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Cpus,
+        key: "resources.cpus",
+        aliases: &[],
+        kind: "a number such as 4 or 0.5",
+        default: "4",
+        help: "The most processors a sandbox may keep busy.",
+        environment: Some(environment::PALISADE_CPUS),
+        flag: Some("--cpus"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Pids,
+        key: "resources.pids",
+        aliases: &[],
+        kind: "a whole number from 1 to 4194304",
+        default: "4096",
+        help: "The most processes and threads a sandbox may have.",
+        environment: Some(environment::PALISADE_PIDS),
+        flag: Some("--pids"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Tmp,
+        key: "resources.tmp",
+        aliases: &[],
+        kind: "a size such as \"1G\"",
+        default: "1G",
+        help: "The size of each in-memory file system a sandbox can write to, /tmp among them.",
+        environment: None,
+        flag: Some("--tmp"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Opt,
+        key: "opt",
+        aliases: &[],
+        kind: "true or false",
+        default: "false",
+        help: "Show the host's /opt read-only.",
+        environment: None,
+        flag: Some("--opt"),
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Tools,
+        key: "tools",
+        aliases: &[],
+        kind: "a list of absolute paths",
+        default: "[]",
+        help: "Host directories with tools, each shown read-only at its own path. Layers add up.",
+        environment: None,
+        flag: Some("--tool"),
+        project: ProjectRule::Trusted,
+    },
+    KeyDoc {
+        setting: Setting::Mounts,
+        key: "mounts",
+        aliases: &[],
+        kind: "a list of HOST:GUEST or HOST:GUEST:ro",
+        default: "[]",
+        help: "Host files and directories shown inside. Layers add up.",
+        environment: None,
+        flag: Some("--mount"),
+        project: ProjectRule::Trusted,
+    },
+    KeyDoc {
+        setting: Setting::LogLevel,
+        key: "log.level",
+        aliases: &[],
+        kind: "one of off, error, warn, info, debug, trace",
+        default: "warn",
+        help: "The least severe log lines that are written.",
+        environment: Some(environment::PALISADE_LOG),
+        flag: Some("--log-level"),
+        project: ProjectRule::Free,
+    },
+    KeyDoc {
+        setting: Setting::LogFormat,
+        key: "log.format",
+        aliases: &[],
+        kind: "one of text, json",
+        default: "text",
+        help: "The form of log lines.",
+        environment: Some(environment::PALISADE_LOG_FORMAT),
+        flag: Some("--log-format"),
+        project: ProjectRule::Free,
+    },
+    KeyDoc {
+        setting: Setting::UidBase,
+        key: "root.uid_base",
+        aliases: &[],
+        kind: "a whole number from 65536 to 4000000000",
+        default: "1910000000",
+        help: "Started by root, sandboxes run under host uids of their own, from this one up.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+];
+
+impl KeyDoc {
+    /// The key and its aliases.
+    pub fn spellings(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.key).chain(self.aliases.iter().copied())
+    }
+}
+
+impl Setting {
+    /// The setting's row in [`KEYS`].
+    pub fn doc(self) -> &'static KeyDoc {
+        // The table has a row for each setting (a test holds it to that); the first row only ends the search.
+        KEYS.iter().find(|doc| doc.setting == self).unwrap_or(&KEYS[0])
+    }
+}
+
+/// The row of a key as written in a file.
+pub(crate) fn by_path(path: &str) -> Option<&'static KeyDoc> {
+    KEYS.iter().find(|doc| doc.spellings().any(|spelling| spelling == path))
+}
+
+/// The names of the tables that hold settings, such as `resources`.
+fn sections() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().flat_map(KeyDoc::spellings).filter_map(|spelling| Some(spelling.split_once('.')?.0))
+}
+
+/// The section of this name.
+pub(crate) fn section(name: &str) -> Option<&'static str> {
+    sections().find(|section| *section == name)
+}
+
+/// The section nearest to an unknown table's name, if any is near.
+pub(crate) fn nearest_section(name: &str) -> Option<&'static str> {
+    nearest_of(sections().map(|section| (strsim::jaro_winkler(name, section), section)))
+}
+
+/// The known key nearest to an unknown one, if any is near. Also finds a key that was written without its
+/// section or in the wrong one.
+pub(crate) fn nearest(path: &str) -> Option<&'static str> {
+    let last = |path: &str| path.rsplit('.').next().map(str::to_owned).unwrap_or_default();
+    let similarity = |known: &str| {
+        strsim::jaro_winkler(path, known).max(0.97 * strsim::jaro_winkler(&last(path), &last(known)))
+    };
+    nearest_of(KEYS.iter().map(|doc| (similarity(doc.key), doc.key)))
+}
+
+fn nearest_of(scored: impl Iterator<Item = (f64, &'static str)>) -> Option<&'static str> {
+    let near = scored.filter(|(score, _)| *score >= 0.8);
+    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_one_row() {
+        use Setting::{
+            Cpus, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
+        };
+        let all =
+            [Method, Network, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel, LogFormat, UidBase];
+        assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);
+        assert!(all.into_iter().all(|setting| setting.doc().setting == setting));
+    }
+
+    #[test]
+    fn every_variable_belongs_to_one_setting() {
+        let named: Vec<&str> = KEYS.iter().filter_map(|doc| doc.environment).collect();
+        assert_eq!(named, environment::ALL);
+    }
+
+    #[test]
+    fn near_misses_are_recognised_and_nonsense_is_not() {
+        for (written, meant) in [
+            ("metod", Some("method")),
+            ("netwrok", Some("network")),
+            ("resources.memroy", Some("resources.memory")),
+            ("memory", Some("resources.memory")),
+            ("mount", Some("mounts")),
+            ("log.memory", Some("resources.memory")),
+            ("root.uidbase", Some("root.uid_base")),
+            ("zzz", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written), meant, "{written}");
+        }
+        assert_eq!(nearest_section("resorces"), Some("resources"));
+        assert_eq!(nearest_section("zzz"), None);
+    }
+}

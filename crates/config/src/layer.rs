@@ -1,0 +1,123 @@
+//! One layer's own values, before it is laid over the others.
+
+use crate::error::Problem;
+use crate::keys::{KEYS, Setting};
+use crate::logging::{LogFormat, LogLevel};
+use crate::settings::Valued;
+use crate::sources::Flags;
+use crate::value::Written;
+use palisade_core::{ByteSize, CpuCount, HostPath, Method, Mount, Network, Origin, printable};
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Layer {
+    pub(crate) method: Option<Valued<Method>>,
+    pub(crate) network: Option<Valued<Network>>,
+    pub(crate) memory: Option<Valued<ByteSize>>,
+    pub(crate) cpus: Option<Valued<CpuCount>>,
+    pub(crate) pids: Option<Valued<u32>>,
+    pub(crate) tmp: Option<Valued<ByteSize>>,
+    pub(crate) opt: Option<Valued<bool>>,
+    pub(crate) tools: Vec<Valued<HostPath>>,
+    pub(crate) mounts: Vec<Valued<Mount>>,
+    pub(crate) log_level: Option<Valued<LogLevel>>,
+    pub(crate) log_format: Option<Valued<LogFormat>>,
+    pub(crate) uid_base: Option<Valued<u32>>,
+}
+
+impl Layer {
+    /// Checks a value and keeps it; for a list, one element of it. The error says what is possible.
+    pub(crate) fn put(
+        &mut self,
+        setting: Setting,
+        written: &Written<'_>,
+        origin: Origin,
+    ) -> Result<(), String> {
+        let expected = setting.doc().kind;
+        match setting {
+            Setting::Method => self.put_method(written.method(expected)?, origin)?,
+            Setting::Network => self.network = Some(Valued { value: written.network(expected)?, origin }),
+            Setting::Memory => self.memory = Some(Valued { value: written.size(expected)?, origin }),
+            Setting::Cpus => self.cpus = Some(Valued { value: written.cpus(expected)?, origin }),
+            Setting::Pids => self.pids = Some(Valued { value: written.pids(expected)?, origin }),
+            Setting::Tmp => self.tmp = Some(Valued { value: written.size(expected)?, origin }),
+            Setting::Opt => self.opt = Some(Valued { value: written.boolean(expected)?, origin }),
+            Setting::Tools => self.tools.push(Valued { value: written.tool()?, origin }),
+            Setting::Mounts => self.mounts.push(Valued { value: written.mount()?, origin }),
+            Setting::LogLevel => {
+                self.log_level = Some(Valued { value: written.log_level(expected)?, origin })
+            }
+            Setting::LogFormat => {
+                self.log_format = Some(Valued { value: written.log_format(expected)?, origin })
+            }
+            Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),
+        }
+        Ok(())
+    }
+
+    /// The method has two spellings; one file may use both only to say the same.
+    fn put_method(&mut self, value: Method, origin: Origin) -> Result<(), String> {
+        match &self.method {
+            Some(earlier) if earlier.value != value => Err(format!(
+                "is given twice and differently, as method and as keystone.backend: {} ({}) and {value}",
+                earlier.value,
+                printable(&earlier.origin.to_string())
+            )),
+            Some(_) => Ok(()),
+            None => {
+                self.method = Some(Valued { value, origin });
+                Ok(())
+            }
+        }
+    }
+
+    /// The variables that are settings; others are not looked at.
+    pub(crate) fn from_environment(variables: &[(String, String)], problems: &mut Vec<Problem>) -> Self {
+        let mut layer = Self::default();
+        for doc in KEYS {
+            let Some(variable) = doc.environment else { continue };
+            let Some((_, text)) = variables.iter().find(|(name, _)| name == variable) else { continue };
+            let origin = Origin::Environment { variable: variable.into() };
+            layer.put_untyped(doc.setting, text, variable, origin, problems);
+        }
+        layer
+    }
+
+    pub(crate) fn from_flags(flags: &Flags, problems: &mut Vec<Problem>) -> Self {
+        let mut layer = Self::default();
+        let opt = flags.opt.map(|value| value.to_string());
+        let single = [
+            (Setting::Method, &flags.method),
+            (Setting::Network, &flags.network),
+            (Setting::Memory, &flags.memory),
+            (Setting::Cpus, &flags.cpus),
+            (Setting::Pids, &flags.pids),
+            (Setting::Tmp, &flags.tmp),
+            (Setting::Opt, &opt),
+            (Setting::LogLevel, &flags.log_level),
+            (Setting::LogFormat, &flags.log_format),
+        ];
+        let lists = [(Setting::Tools, &flags.tools), (Setting::Mounts, &flags.mounts)];
+        let given =
+            single.into_iter().flat_map(|(setting, text)| text.iter().map(move |text| (setting, text)));
+        let listed =
+            lists.into_iter().flat_map(|(setting, texts)| texts.iter().map(move |text| (setting, text)));
+        for (setting, text) in given.chain(listed) {
+            let flag = setting.doc().flag.unwrap_or_default();
+            layer.put_untyped(setting, text, flag, Origin::Flag { flag: flag.into() }, problems);
+        }
+        layer
+    }
+
+    fn put_untyped(
+        &mut self,
+        setting: Setting,
+        text: &str,
+        place: &str,
+        origin: Origin,
+        problems: &mut Vec<Problem>,
+    ) {
+        if let Err(reason) = self.put(setting, &Written::Untyped(text), origin) {
+            problems.push(Problem::InvalidValue { place: place.to_owned(), key: setting.doc().key, reason });
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The outcome: every setting with its value and where that came from.
+
+use crate::keys::Setting;
+use crate::layer::Layer;
+use crate::logging::{LogFormat, LogLevel};
+use palisade_core::{
+    Access, ByteSize, CpuCount, HostPath, Limit, LimitSource, Method, Mount, Network, Origin, Policy,
+    Resources, Selection, Workspace,
+};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Valued<T> {
+    pub value: T,
+    pub origin: Origin,
+}
+
+impl<T> Valued<T> {
+    pub(crate) fn default_of(value: T) -> Self {
+        Self { value, origin: Origin::Default }
+    }
+
+    fn replace_with(&mut self, later: Option<Valued<T>>) {
+        if let Some(later) = later {
+            *self = later;
+        }
+    }
+}
+
+impl<T: Copy> Valued<T> {
+    /// A limit counts as asked for as soon as anybody wrote it down.
+    fn limit(&self) -> Limit<T> {
+        let source = match self.origin {
+            Origin::Default => LimitSource::Default,
+            _ => LimitSource::Asked,
+        };
+        Limit { value: self.value, source }
+    }
+}
+
+/// The project's file that took part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Project {
+    pub path: PathBuf,
+    /// The SHA-256 of the bytes that were read.
+    pub digest: String,
+    pub trusted: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    pub method: Valued<Method>,
+    pub network: Valued<Network>,
+    pub memory: Valued<ByteSize>,
+    pub cpus: Valued<CpuCount>,
+    pub pids: Valued<u32>,
+    pub tmp: Valued<ByteSize>,
+    pub opt: Valued<bool>,
+    pub tools: Vec<Valued<HostPath>>,
+    pub mounts: Vec<Valued<Mount>>,
+    pub log_level: Valued<LogLevel>,
+    pub log_format: Valued<LogFormat>,
+    pub uid_base: Valued<u32>,
+    pub project: Option<Project>,
+}
+
+/// One line of `config show`. A list has one entry per element, since each has an origin of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    pub key: &'static str,
+    pub value: String,
+    pub origin: Origin,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let Policy { network, opt, resources, .. } = Policy::default();
+        Self {
+            method: Valued::default_of(Method::DEFAULT),
+            network: Valued::default_of(network),
+            memory: Valued::default_of(resources.memory.value),
+            cpus: Valued::default_of(resources.cpus.value),
+            pids: Valued::default_of(resources.pids.value),
+            tmp: Valued::default_of(resources.tmp),
+            opt: Valued::default_of(opt),
+            tools: Vec::new(),
+            mounts: Vec::new(),
+            log_level: Valued::default_of(LogLevel::Warn),
+            log_format: Valued::default_of(LogFormat::Text),
+            uid_base: Valued::default_of(1_910_000_000),
+            project: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Lays a later layer over this: single values replace, lists grow.
+    pub(crate) fn lay(&mut self, layer: Layer) {
+        self.method.replace_with(layer.method);
+        self.network.replace_with(layer.network);
+        self.memory.replace_with(layer.memory);
+        self.cpus.replace_with(layer.cpus);
+        self.pids.replace_with(layer.pids);
+        self.tmp.replace_with(layer.tmp);
+        self.opt.replace_with(layer.opt);
+        self.log_level.replace_with(layer.log_level);
+        self.log_format.replace_with(layer.log_format);
+        self.uid_base.replace_with(layer.uid_base);
+        add(&mut self.tools, layer.tools);
+        add(&mut self.mounts, layer.mounts);
+    }
+
+    /// The isolation method and who chose it.
+    pub fn method(&self) -> Selection {
+        Selection { method: self.method.value, origin: self.method.origin.clone() }
+    }
+
+    pub fn policy_resources(&self) -> Resources {
+        Resources {
+            memory: self.memory.limit(),
+            cpus: self.cpus.limit(),
+            pids: self.pids.limit(),
+            tmp: self.tmp.value,
+        }
+    }
+
+    /// The policy these settings give a sandbox with this workspace.
+    pub fn policy(&self, workspace: Workspace) -> Policy {
+        Policy {
+            network: self.network.value,
+            workspace,
+            mounts: self.mounts.iter().map(|mount| mount.value.clone()).collect(),
+            tools: self.tools.iter().map(|tool| tool.value.clone()).collect(),
+            opt: self.opt.value,
+            resources: self.policy_resources(),
+        }
+    }
+
+    /// Every setting in the order of the table of keys.
+    pub fn entries(&self) -> Vec<Entry> {
+        crate::keys::KEYS.iter().flat_map(|doc| self.entries_of(doc.setting)).collect()
+    }
+
+    fn entries_of(&self, setting: Setting) -> Vec<Entry> {
+        let key = setting.doc().key;
+        let one = |value: String, origin: &Origin| vec![Entry { key, value, origin: origin.clone() }];
+        match setting {
+            Setting::Method => one(self.method.value.to_string(), &self.method.origin),
+            Setting::Network => one(self.network.value.as_str().into(), &self.network.origin),
+            Setting::Memory => one(self.memory.value.to_string(), &self.memory.origin),
+            Setting::Cpus => one(self.cpus.value.to_string(), &self.cpus.origin),
+            Setting::Pids => one(self.pids.value.to_string(), &self.pids.origin),
+            Setting::Tmp => one(self.tmp.value.to_string(), &self.tmp.origin),
+            Setting::Opt => one(self.opt.value.to_string(), &self.opt.origin),
+            Setting::Tools => list(key, &self.tools, ToString::to_string),
+            Setting::Mounts => list(key, &self.mounts, mount_text),
+            Setting::LogLevel => one(self.log_level.value.to_string(), &self.log_level.origin),
+            Setting::LogFormat => one(self.log_format.value.to_string(), &self.log_format.origin),
+            Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),
+        }
+    }
+}
+
+/// Adds what is not there yet; the earliest layer that names an element is its origin.
+fn add<T: PartialEq>(list: &mut Vec<Valued<T>>, later: Vec<Valued<T>>) {
+    for element in later {
+        if !list.iter().any(|known| known.value == element.value) {
+            list.push(element);
+        }
+    }
+}
+
+fn list<T>(key: &'static str, elements: &[Valued<T>], text: impl Fn(&T) -> String) -> Vec<Entry> {
+    if elements.is_empty() {
+        return vec![Entry { key, value: "[]".into(), origin: Origin::Default }];
+    }
+    elements
+        .iter()
+        .map(|element| Entry { key, value: text(&element.value), origin: element.origin.clone() })
+        .collect()
+}
+
+/// A mount as it is written in a file.
+pub(crate) fn mount_text(mount: &Mount) -> String {
+    let access = match mount.access {
+        Access::ReadOnly => ":ro",
+        Access::ReadWrite => "",
+    };
+    format!("{}:{}{access}", mount.host, mount.guest)
+}
