@@ -3,9 +3,9 @@
 
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::record::{self, ProcessIdentity};
+use crate::record;
 use crate::sandboxes::json;
-use palisade_core::SandboxId;
+use palisade_core::{ProcessIdentity, SandboxId};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 

@@ -1,17 +1,7 @@
 //! Rows as the rest of the program sees them, and the reading of them out of a file that may hold anything.
 
-use palisade_core::{SandboxId, SandboxName, SandboxSpec, State};
-use serde::{Deserialize, Serialize};
-
-/// Tells one process from another that later got the same pid, also across a reboot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ProcessIdentity {
-    pub pid: u32,
-    /// Clock ticks since boot at which it started.
-    pub start_ticks: u64,
-    /// The kernel's boot id.
-    pub boot: String,
-}
+use palisade_core::{ProcessIdentity, SandboxId, SandboxName, SandboxSpec, State};
+use serde::Serialize;
 
 /// One sandbox. Times are unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

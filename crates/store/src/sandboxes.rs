@@ -4,8 +4,8 @@ use crate::error::StoreError;
 use crate::events;
 use crate::intents::{self, IntentId, IntentKind};
 use crate::open::Store;
-use crate::record::{self, COLUMNS, Listing, ProcessIdentity};
-use palisade_core::{Event, HostIdentity, SandboxId, SandboxName, SandboxSpec, State};
+use crate::record::{self, COLUMNS, Listing};
+use palisade_core::{Event, HostIdentity, ProcessIdentity, SandboxId, SandboxName, SandboxSpec, State};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 #[derive(Debug, Clone)]
