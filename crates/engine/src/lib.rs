@@ -1,1 +1,3 @@
-//! TODO
+//! The verbs and the state machine of sandboxes, and the keeper that serves a running one.
+
+pub mod keeper;

@@ -5,7 +5,7 @@
 //!
 //! The peer is untrusted. Its first violation ends the connection, and every stream learns the reason.
 
-mod handshake;
+pub mod handshake;
 mod inbound;
 mod stream;
 

@@ -429,19 +429,17 @@ pub enum Report {
 impl Report {
     pub fn frame(&self, stream: StreamId) -> Frame {
         let payload = match self {
-            Report::Sessions(sessions) => {
-                sessions.iter().fold(Writer::new().u8(1, 1), |writer, session| {
-                    let entry = Writer::new()
-                        .bytes(1, session.name.as_bytes())
-                        .u16(2, session.viewers)
-                        .bytes(3, &session.size.encode());
-                    let entry = match session.exit {
-                        Some(exit) => entry.bytes(4, &exit.encode()),
-                        None => entry,
-                    };
-                    writer.bytes(2, &entry.finish())
-                })
-            }
+            Report::Sessions(sessions) => sessions.iter().fold(Writer::new().u8(1, 1), |writer, session| {
+                let entry = Writer::new()
+                    .bytes(1, session.name.as_bytes())
+                    .u16(2, session.viewers)
+                    .bytes(3, &session.size.encode());
+                let entry = match session.exit {
+                    Some(exit) => entry.bytes(4, &exit.encode()),
+                    None => entry,
+                };
+                writer.bytes(2, &entry.finish())
+            }),
             Report::Listeners(ports) => {
                 let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
                 Writer::new().u8(1, 2).bytes(3, &bytes)
@@ -454,13 +452,17 @@ impl Report {
     pub fn decode(payload: &[u8]) -> Result<Self, Violation> {
         let fields = Reader::new("report", payload)?;
         Ok(match fields.u8(1)? {
-            1 => Report::Sessions(fields.list(2).iter().map(|entry| decode_session(entry)).collect::<Result<_, _>>()?),
+            1 => Report::Sessions(
+                fields.list(2).iter().map(|entry| decode_session(entry)).collect::<Result<_, _>>()?,
+            ),
             2 => {
                 let bytes = fields.required(3)?;
                 if bytes.len() % 2 != 0 {
                     return Err(Violation::Malformed("report"));
                 }
-                Report::Listeners(bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect())
+                Report::Listeners(
+                    bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect(),
+                )
             }
             3 => Report::Keeper(fields.text(4)?),
             _ => return Err(Violation::Malformed("report")),

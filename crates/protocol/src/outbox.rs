@@ -10,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 /// What an idle queue keeps of its memory.
-const KEEP: usize = 16 * 1024;
+const KEEP: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub struct Outbox {
@@ -138,7 +138,8 @@ impl Outbox {
         more
     }
 
-    async fn closed(&self) {
+    /// Resolves once nothing more is written.
+    pub async fn closed(&self) {
         until(&self.space, || (self.lock().end == End::Closed).then_some(())).await;
     }
 

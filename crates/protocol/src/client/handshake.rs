@@ -25,8 +25,9 @@ fn check(welcome: Welcome, nonce: [u8; 16]) -> Result<Welcome, Violation> {
     Ok(welcome)
 }
 
-/// On a stream that nobody used before, where anything but the welcome is a violation.
-pub(super) async fn fresh<S>(stream: &mut S, decoder: &mut Decoder) -> Result<Welcome, ClientError>
+/// On a stream that nobody used before, where anything but the welcome is a violation. The decoder holds what
+/// came behind the welcome.
+pub async fn fresh<S>(stream: &mut S, decoder: &mut Decoder) -> Result<Welcome, ClientError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -50,7 +51,7 @@ where
 
 /// On a stream in the middle of an unknown conversation: completes whatever frame the guest was reading, and drops
 /// everything up to the welcome.
-pub(super) async fn resync<S>(stream: &mut S, decoder: &mut Decoder) -> Result<Welcome, ClientError>
+pub async fn resync<S>(stream: &mut S, decoder: &mut Decoder) -> Result<Welcome, ClientError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
