@@ -1,1 +1,48 @@
-//! TODO
+//! Sandboxes made of processes: `bwrap`, which isolates with namespaces, seccomp and cgroups, and `noop`, which
+//! isolates nothing and is only used when somebody names it.
+//!
+//! Linux only. Planning is pure ([`bwrap::plan`], [`seccomp`]); the rest is the thin I/O around it.
+#![cfg(target_os = "linux")]
+
+pub mod bwrap;
+pub mod cgroup;
+pub mod fence;
+mod idmap;
+mod machine;
+pub mod noop;
+pub mod seccomp;
+mod stage;
+mod warden;
+
+pub use bwrap::BwrapBackend;
+pub use noop::NoopBackend;
+
+use palisade_core::HostPath;
+use std::path::PathBuf;
+
+/// What the program that hosts these backends knows of its surroundings.
+#[derive(Debug, Clone)]
+pub struct ProcessConfig {
+    /// The static guest binary.
+    pub guest: HostPath,
+    /// Palisade's state directory.
+    pub state: HostPath,
+    /// Where programs are looked for.
+    pub search_path: Vec<PathBuf>,
+    /// `XDG_RUNTIME_DIR`, where an ordinary user's systemd manager listens.
+    pub user_runtime_dir: Option<PathBuf>,
+}
+
+impl ProcessConfig {
+    fn find_program(&self, name: &str) -> Option<PathBuf> {
+        use std::os::unix::fs::PermissionsExt;
+        let executable = |path: &PathBuf| {
+            std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        };
+        self.search_path
+            .iter()
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join(name))
+            .find(executable)
+    }
+}

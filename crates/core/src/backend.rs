@@ -66,6 +66,28 @@ pub struct Liveness {
     pub limits: Vec<Enforcement>,
 }
 
+/// Where a sandbox's places are, as its own processes see them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Layout {
+    pub workspace: String,
+    pub home: String,
+    pub user: String,
+    /// What every command inside starts from; the caller's own variables come on top.
+    pub environment: Vec<(String, String)>,
+}
+
+/// Something that outlived the process it belonged to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Leftover {
+    /// For people: `cgroup …`, `container …`.
+    pub what: String,
+    /// It belongs to this sandbox, so it only is a leftover when nobody knows the sandbox any more. Ask *after* it
+    /// was found: a sandbox is always recorded before anything is made for it.
+    pub sandbox: Option<SandboxId>,
+    /// The backend's own name for it.
+    pub key: String,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     #[error("method '{method}' cannot be used: {reason}")]
@@ -155,14 +177,16 @@ pub trait Backend: Send + Sync {
     /// Removes what `create` made.
     fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
 
+    fn layout(&self, spec: &SandboxSpec) -> Layout;
+
+    /// Why a guest that was started gave no answer. Called once its stream ended without a handshake.
+    fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError>;
+
     fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>>;
 
-    /// Resources of this owner that belong to none of the `known` sandboxes and to no living process, each
-    /// described for people; removed unless `dry_run`.
-    fn sweep<'a>(
-        &'a self,
-        owner: &'a str,
-        known: &'a [SandboxId],
-        dry_run: bool,
-    ) -> BoxFuture<'a, Result<Vec<String>, BackendError>>;
+    /// What this owner's dead processes may have left behind, without touching it.
+    fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>>;
+
+    /// Removes one of them.
+    fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>>;
 }

@@ -10,12 +10,16 @@ pub mod name;
 pub mod path;
 pub mod policy;
 pub mod preflight;
+pub mod process;
 pub mod resources;
 pub mod sanitize;
 pub mod spec;
 pub mod state;
 
-pub use backend::{Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Liveness, Stream};
+pub use backend::{
+    Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Layout, Leftover, Liveness,
+    Stream,
+};
 pub use error::{Diagnostic, ErrorCode, ExitCode};
 pub use event::Event;
 pub use id::SandboxId;
@@ -24,6 +28,7 @@ pub use name::SandboxName;
 pub use path::{GuestPath, HostPath};
 pub use policy::{Access, Mount, Network, Policy, Workspace};
 pub use preflight::{Check, CheckStatus, Preflight};
+pub use process::ProcessIdentity;
 pub use resources::{ByteSize, CpuCount, Enforcement, Limit, LimitSource, Resources};
 pub use sanitize::printable;
 pub use spec::{HostIdentity, SandboxDir, SandboxSpec};

@@ -121,7 +121,8 @@ pub enum InvalidMount {
 }
 
 /// Places a user's mount may neither replace nor lie above.
-const RESERVED: [&str; 9] = ["/", "/proc", "/sys", "/dev", "/usr", "/etc", "/.palisade", WORKSPACE, HOME];
+const RESERVED: [&str; 12] =
+    ["/", "/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/run", "/sbin", "/var", WORKSPACE, HOME];
 /// Places below which nothing may be mounted either.
 const RESERVED_TREES: [&str; 5] = ["/proc", "/sys", "/dev", "/.palisade", "/usr"];
 

@@ -1,0 +1,87 @@
+//! bwrap's complaint → what is wrong and how to mend it.
+
+/// Reason and fix for a sandbox that did not come up, from what bwrap said on standard error.
+pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool) -> (String, String) {
+    let contains = |needle: &str| said.contains(needle);
+    let quoted = if said.is_empty() {
+        how_it_ended.to_owned()
+    } else {
+        said.lines().last().unwrap_or(said).to_owned()
+    };
+    let denied = contains("No permissions to creat")
+        || contains("setting up uid map: Permission denied")
+        || contains("Creating new namespace failed: Operation not permitted");
+    let (why, fix) = if denied && apparmor_restricts {
+        (
+            "AppArmor does not let ordinary programs create user namespaces on this system",
+            "install an AppArmor profile for bwrap that allows userns (Ubuntu: package apparmor-profiles, profile \
+             bwrap-userns-restrict), or set kernel.apparmor_restrict_unprivileged_userns=0",
+        )
+    } else if denied {
+        (
+            "this user may not create user namespaces",
+            "set kernel.unprivileged_userns_clone=1 and user.max_user_namespaces to a positive number; in a container, \
+             allow user namespaces or choose another method",
+        )
+    } else if contains("Creating new namespace failed: No space left on device") || contains("ENOSPC") {
+        ("the limit of user namespaces is reached or zero", "raise user.max_user_namespaces with sysctl")
+    } else if contains("RTM_NEWADDR") || contains("loopback") {
+        (
+            "the network namespace's loopback could not be set up, as happens inside another sandbox",
+            "run Palisade outside that sandbox, or choose another method",
+        )
+    } else if contains("mount proc on") {
+        (
+            "a fresh /proc cannot be mounted, as happens inside a container with a masked /proc",
+            "run the container with an unmasked /proc (--security-opt systempaths=unconfined), or choose another method",
+        )
+    } else if contains("Unknown option") {
+        ("this bwrap is too old", "install bubblewrap 0.8 or newer")
+    } else if contains("execvp") {
+        (
+            "the guest could not be executed inside",
+            "reinstall Palisade so that palisade-guest is static and executable",
+        )
+    } else {
+        ("the sandbox did not come up", "run `palisade doctor` for every check")
+    };
+    (format!("{why} (bwrap: {quoted})"), fix.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_known_complaint_has_its_own_reason_and_fix() {
+        let reason = |said: &str, apparmor| diagnose(said, "exit code 1", apparmor).0;
+        let userns =
+            "bwrap: No permissions to creating new namespace, likely because the kernel does not allow …";
+        for (said, apparmor, expected) in [
+            (userns, false, "this user may not create user namespaces"),
+            (userns, true, "AppArmor does not let"),
+            ("bwrap: setting up uid map: Permission denied", true, "AppArmor does not let"),
+            (
+                "bwrap: Creating new namespace failed: No space left on device",
+                false,
+                "the limit of user namespaces",
+            ),
+            (
+                "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+                false,
+                "the network namespace's loopback",
+            ),
+            ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", false, "a fresh /proc"),
+            ("bwrap: Unknown option --size", false, "this bwrap is too old"),
+            (
+                "bwrap: execvp /.palisade/guest: No such file or directory",
+                false,
+                "the guest could not be executed",
+            ),
+            ("", false, "the sandbox did not come up (bwrap: exit code 1)"),
+        ] {
+            let found = reason(said, apparmor);
+            assert!(found.starts_with(expected), "{said}: {found}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The `bwrap` method: the program bubblewrap, driven by a plan, holding our guest as its pid 1.
+
+mod diagnosis;
+pub mod facts;
+pub mod plan;
+mod prepare;
+mod probe;
+
+use crate::cgroup::{Group, Limits, Means};
+use crate::fence::Journal;
+use crate::warden::Warden;
+use crate::{ProcessConfig, machine};
+use palisade_core::policy::{HOME, USER, WORKSPACE};
+use palisade_core::{
+    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, Layout, Leftover, Liveness, Method,
+    Preflight, SandboxId, SandboxSpec, Stream,
+};
+use palisade_host::{process, tree};
+use prepare::Held;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct BwrapBackend {
+    config: ProcessConfig,
+    running: Mutex<HashMap<SandboxId, Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    warden: Warden,
+    stream: Option<std::os::unix::net::UnixStream>,
+    group: Arc<Group>,
+    held: Held,
+}
+
+/// How long the guest has to leave after its stream was closed, before it is killed.
+const LEAVE: Duration = Duration::from_secs(2);
+
+impl BwrapBackend {
+    pub fn new(config: ProcessConfig) -> Self {
+        Self { config, running: Mutex::new(HashMap::new()) }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<SandboxId, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn program(&self) -> Result<PathBuf, BackendError> {
+        self.config.find_program("bwrap").ok_or_else(|| BackendError::Unavailable {
+            method: Method::Bwrap,
+            reason: "the program bwrap is not installed".into(),
+            fix: "install bubblewrap (Debian: apt-get install bubblewrap)".into(),
+        })
+    }
+
+    async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let bwrap = self.program()?;
+        let mut held = Held::default();
+        match self.launch_holding(spec, bwrap, &mut held).await {
+            Ok((warden, stream, group)) => {
+                let running = Running { warden, stream: Some(stream), group: Arc::new(group), held };
+                self.running().insert(spec.id.clone(), running);
+                Ok(())
+            }
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
+        }
+    }
+
+    async fn launch_holding(
+        &self,
+        spec: &SandboxSpec,
+        bwrap: PathBuf,
+        held: &mut Held,
+    ) -> Result<(Warden, std::os::unix::net::UnixStream, Group), BackendError> {
+        let resolved = prepare::resolve(&self.config, spec, held)?;
+        let means = machine::limit_means(&self.config);
+        let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
+        let leaf = leaf(spec);
+        let group = means.group(&spec.owner, &leaf, &spec.policy.resources, &limits)?;
+        means.adopt(&leaf, std::process::id(), &limits)?;
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
+        let (config, spec, cgroups) = (self.config.clone(), spec.clone(), group.join_files());
+        let prepare = move || {
+            let command = ["serve", "--fd", "3"];
+            let launch = prepare::launch(&config, bwrap, &spec, resolved, Some(theirs.into()), &command)?;
+            Ok(crate::warden::Launch { cgroups, ..launch })
+        };
+        match Warden::start(prepare).await {
+            Ok(warden) => Ok((warden, ours, group)),
+            Err(error) => {
+                // Nothing joined it; a failure here must not hide the first one.
+                let _ = group.remove();
+                Err(error)
+            }
+        }
+    }
+
+    async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let running = self.running().remove(&spec.id);
+        let Some(mut running) = running else { return self.clean_up_after_the_dead(spec) };
+        drop(running.stream.take());
+        if tokio::time::timeout(LEAVE, running.warden.end()).await.is_err() {
+            running.warden.kill();
+            running.warden.end().await;
+        }
+        running.held.release();
+        running.group.remove().map_err(BackendError::io("remove the sandbox's cgroup"))
+    }
+
+    /// For a sandbox whose keeper is gone: bwrap and everything inside died with it, the cgroup and the
+    /// placeholders did not.
+    fn clean_up_after_the_dead(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        Journal::sweep(&self.config.state.join("fences"), false);
+        let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) else { return Ok(()) };
+        let directories = hierarchies.leaves(&spec.owner).remove(&leaf(spec)).unwrap_or_default();
+        let group = Group { directories, enforcement: Vec::new() };
+        group.remove().map_err(BackendError::io("remove the sandbox's cgroup"))
+    }
+
+    async fn find_leftovers(&self, owner: &str) -> Vec<Leftover> {
+        let mut found: Vec<Leftover> = Journal::sweep(&self.config.state.join("fences"), true)
+            .into_iter()
+            .map(|what| Leftover { what, sandbox: None, key: FENCES.into() })
+            .collect();
+        if let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) {
+            for leaf in hierarchies.leaves(owner).into_keys() {
+                let key = format!("{owner}/{leaf}");
+                let what = format!("cgroup palisade/{key}");
+                if let Some(id) = leaf.strip_prefix("sb-").and_then(|id| SandboxId::parse(id).ok()) {
+                    found.push(Leftover { what, sandbox: Some(id), key });
+                } else if let Some((label, _)) =
+                    leaf.strip_prefix("run-").and_then(|rest| rest.split_once('.'))
+                    && process::label_is_alive(label) == Some(false)
+                {
+                    found.push(Leftover { what, sandbox: None, key });
+                }
+            }
+        }
+        found
+    }
+
+    fn remove_leftover(&self, leftover: &Leftover) -> Result<(), BackendError> {
+        if leftover.key == FENCES {
+            Journal::sweep(&self.config.state.join("fences"), false);
+            return Ok(());
+        }
+        let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) else { return Ok(()) };
+        let Some((owner, leaf)) = leftover.key.split_once('/') else { return Ok(()) };
+        let directories = hierarchies.leaves(owner).remove(leaf).unwrap_or_default();
+        let group = Group { directories, enforcement: Vec::new() };
+        group.remove().map_err(BackendError::io("remove a leftover cgroup"))?;
+        hierarchies.remove_owner(owner);
+        Ok(())
+    }
+}
+
+/// The key of leftovers that the fences' journal knows.
+const FENCES: &str = "fences";
+
+/// The name of a sandbox's cgroup; a one-off run's tells its process, so that it can be judged without a record.
+fn leaf(spec: &SandboxSpec) -> String {
+    match &spec.dir {
+        Some(_) => format!("sb-{}", spec.id),
+        None => format!("run-{}.{}", process::label(&process::this_process()), spec.id),
+    }
+}
+
+/// Makes a sandbox's own directories. Shared with `noop`.
+pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
+    use std::os::unix::fs::{DirBuilderExt, chown};
+    let Some(dir) = &spec.dir else { return Ok(()) };
+    let make = |path: &HostPath, recursive: bool| {
+        std::fs::DirBuilder::new()
+            .recursive(recursive)
+            .mode(0o700)
+            .create(path)
+            .map_err(BackendError::io(format!("make {path}")))
+    };
+    make(dir.path(), true)?;
+    for path in [dir.home(), dir.workspace()] {
+        make(&path, true)?;
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(spec.identity.uid), Some(spec.identity.gid))
+                .map_err(BackendError::io(format!("give {path} to the sandbox's uid")))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn remove_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
+    match &spec.dir {
+        Some(dir) => {
+            tree::remove(dir.path().as_path()).map_err(BackendError::io(format!("remove {}", dir.path())))
+        }
+        None => Ok(()),
+    }
+}
+
+impl Backend for BwrapBackend {
+    fn method(&self) -> Method {
+        Method::Bwrap
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = vec![
+            Capability::Isolation,
+            Capability::BindWorkspace,
+            Capability::HostMounts,
+            Capability::NetworkPolicy,
+        ];
+        if !matches!(machine::limit_means(&self.config), Means::None { .. }) {
+            capabilities.push(Capability::Limits);
+        }
+        Capabilities(capabilities)
+    }
+
+    fn preflight(&self) -> BoxFuture<'_, Preflight> {
+        Box::pin(probe::preflight(&self.config))
+    }
+
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { make_directories(spec) })
+    }
+
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.launch(spec))
+    }
+
+    fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
+        Box::pin(async {
+            let stream = self.running().get_mut(&spec.id).and_then(|running| running.stream.take());
+            let stream = stream.ok_or_else(|| BackendError::Io {
+                what: "connect to the guest".into(),
+                source: std::io::Error::other("the sandbox is not running here, or its stream is taken"),
+            })?;
+            stream.set_nonblocking(true).map_err(BackendError::io("connect to the guest"))?;
+            let stream =
+                tokio::net::UnixStream::from_std(stream).map_err(BackendError::io("connect to the guest"))?;
+            Ok(Box::new(stream) as Stream)
+        })
+    }
+
+    fn stop<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.end(spec))
+    }
+
+    fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { remove_directories(spec) })
+    }
+
+    fn layout(&self, spec: &SandboxSpec) -> Layout {
+        let tools = spec.policy.tools.iter().flat_map(|tool| {
+            let tool = tool.as_path().display().to_string();
+            [format!("{tool}/bin"), tool]
+        });
+        let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            .map(str::to_owned);
+        let path: Vec<String> = tools.chain(system).collect();
+        let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Layout {
+            workspace: WORKSPACE.into(),
+            home: HOME.into(),
+            user: USER.into(),
+            environment: vec![
+                entry("PATH", &path.join(":")),
+                entry("HOME", HOME),
+                entry("USER", USER),
+                entry("LOGNAME", USER),
+                entry("SHELL", "/bin/bash"),
+                entry("LANG", "C.UTF-8"),
+            ],
+        }
+    }
+
+    fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {
+        Box::pin(async {
+            let warden = self.running().get(&spec.id).map(|running| running.warden.clone());
+            let (reason, fix) = match warden {
+                None => ("it is not running".to_owned(), "run `palisade doctor`".to_owned()),
+                Some(warden) => {
+                    let how =
+                        tokio::time::timeout(LEAVE, warden.end()).await.unwrap_or_else(|_| "it hangs".into());
+                    diagnosis::diagnose(&warden.stderr(), &how, probe::apparmor_restricts())
+                }
+            };
+            BackendError::Unavailable { method: Method::Bwrap, reason, fix }
+        })
+    }
+
+    fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>> {
+        Box::pin(async {
+            Ok(match self.running().get(&spec.id) {
+                None => Liveness { running: false, detail: None, limits: Vec::new() },
+                Some(running) => Liveness {
+                    running: running.warden.outcome().is_none(),
+                    detail: running
+                        .warden
+                        .outcome()
+                        .or_else(|| Some(format!("bwrap is process {}", running.warden.pid()))),
+                    limits: running.group.enforcement().to_vec(),
+                },
+            })
+        })
+    }
+
+    fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
+        Box::pin(async { Ok(self.find_leftovers(owner).await) })
+    }
+
+    fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { self.remove_leftover(leftover) })
+    }
+}

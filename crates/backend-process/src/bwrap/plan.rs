@@ -1,0 +1,215 @@
+//! Policy → bwrap's arguments, as a pure function: what isolates a sandbox can be read and tested here without
+//! any privilege.
+//!
+//! Invariants: nothing of the host is shown but what is listed; every namespace is new; later binds lie over
+//! earlier ones, so read-only carve-outs come after the directory they carve; and the root and `/dev` end
+//! read-only, so the only writable places are those with a size limit or a directory of their own.
+
+use super::facts::{HostFacts, RootEntry};
+use palisade_core::policy::{HOME, INSIDE_ID, USER, WORKSPACE};
+use palisade_core::{Access, ByteSize, HostPath};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Where the guest stands inside.
+pub const GUEST: &str = "/.palisade/guest";
+
+/// A host path to be shown at a guest path. `host` is where bwrap will find it, which for root is a staged place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    pub host: HostPath,
+    pub guest: String,
+    pub access: Access,
+}
+
+/// What a writable place is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    Directory(Bind),
+    Memory,
+}
+
+#[derive(Debug, Clone)]
+pub struct PlanInput<'a> {
+    pub facts: &'a HostFacts,
+    pub guest_binary: &'a HostPath,
+    pub hostname: &'a str,
+    pub home: Place,
+    pub workspace: Place,
+    /// Tools and extra mounts, in order.
+    pub binds: Vec<Bind>,
+    /// Read-only carve-outs and pinned directories inside writable binds; they come last.
+    pub fence: Vec<Bind>,
+    pub opt: bool,
+    pub tmp: ByteSize,
+}
+
+/// A file with text of our own inside the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFile {
+    pub guest: String,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Options for `--args`, without the ones that name file descriptors.
+    pub options: Vec<OsString>,
+    /// Written inside through descriptors: `--perms 0644 --file FD PATH` each, before `closing`.
+    pub files: Vec<TextFile>,
+    /// Options that must follow the files: they close the root for writing.
+    pub closing: Vec<OsString>,
+}
+
+/// Collects options; a thin wrapper so that the plan below reads as a list.
+#[derive(Default)]
+struct Options(Vec<OsString>);
+
+impl Options {
+    fn add<T: Into<OsString>>(&mut self, words: impl IntoIterator<Item = T>) {
+        self.0.extend(words.into_iter().map(Into::into));
+    }
+
+    fn bind(&mut self, bind: &Bind) {
+        let option = match bind.access {
+            Access::ReadOnly => "--ro-bind",
+            Access::ReadWrite => "--bind",
+        };
+        self.add([OsString::from(option), bind.host.as_path().into(), OsString::from(&bind.guest)]);
+    }
+
+    fn tmpfs(&mut self, size: ByteSize, path: &str) {
+        let size = size.0.to_string();
+        self.add(["--size", &size, "--tmpfs", path]);
+    }
+
+    fn place(&mut self, place: &Place, size: ByteSize, path: &str) {
+        match place {
+            Place::Directory(bind) => self.bind(bind),
+            Place::Memory => {
+                self.add(["--perms", "0755"]);
+                self.tmpfs(size, path);
+            }
+        }
+    }
+}
+
+pub fn plan(input: &PlanInput<'_>) -> Plan {
+    let mut options = Options::default();
+    namespaces(&mut options, input.hostname);
+    system(&mut options, input);
+    kernel_files(&mut options, input.facts);
+    options.add(["--perms", "1777"]);
+    options.tmpfs(input.tmp, "/tmp");
+    options.add(["--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--dir", "/home"]);
+    options.place(&input.home, input.tmp, HOME);
+    options.place(&input.workspace, input.tmp, WORKSPACE);
+    for bind in input.binds.iter().chain(&input.fence) {
+        options.bind(bind);
+    }
+    options.add(["--dir", "/.palisade"]);
+    options.bind(&Bind { host: input.guest_binary.clone(), guest: GUEST.into(), access: Access::ReadOnly });
+    let mut closing = Options::default();
+    closing.add(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]);
+    Plan { options: options.0, files: text_files(input.hostname), closing: closing.0 }
+}
+
+fn namespaces(options: &mut Options, hostname: &str) {
+    let id = INSIDE_ID.to_string();
+    options.add([
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup",
+        "--uid",
+        &id,
+        "--gid",
+        &id,
+        "--hostname",
+        hostname,
+        "--cap-drop",
+        "ALL",
+        "--clearenv",
+        "--new-session",
+        "--die-with-parent",
+        "--as-pid-1",
+    ]);
+}
+
+/// The host's programs, read-only, and the parts of `/etc` they need.
+fn system(options: &mut Options, input: &PlanInput<'_>) {
+    options.add(["--ro-bind", "/usr", "/usr"]);
+    for entry in &input.facts.root {
+        match entry {
+            RootEntry::Link { name, target } => options.add(["--symlink", target, &format!("/{name}")]),
+            RootEntry::Directory { name } => {
+                let path = format!("/{name}");
+                options.add(["--ro-bind", &path, &path]);
+            }
+        }
+    }
+    options.add(["--dir", "/etc"]);
+    for path in &input.facts.etc {
+        options.add(["--ro-bind", path, path]);
+    }
+    if let Some(target) = &input.facts.localtime {
+        options.add(["--symlink", target, "/etc/localtime"]);
+    }
+    if input.opt && input.facts.opt {
+        options.add(["--ro-bind", "/opt", "/opt"]);
+    }
+}
+
+/// A private `/proc` whose writable kernel files are closed, and a minimal `/dev`.
+fn kernel_files(options: &mut Options, facts: &HostFacts) {
+    options.add(["--proc", "/proc"]);
+    for path in &facts.proc_read_only {
+        options.add(["--ro-bind", path, path]);
+    }
+    for path in &facts.proc_masked_files {
+        options.add(["--ro-bind", "/dev/null", path]);
+    }
+    for path in &facts.proc_masked_directories {
+        options.add(["--size", "4096", "--tmpfs", path, "--remount-ro", path]);
+    }
+    options.add(["--dev", "/dev", "--perms", "1777"]);
+    options.tmpfs(ByteSize(64 * ByteSize::MIB), "/dev/shm");
+}
+
+fn text_files(hostname: &str) -> Vec<TextFile> {
+    let file = |guest: &str, text: String| TextFile { guest: guest.into(), text };
+    vec![
+        file(
+            "/etc/passwd",
+            format!(
+                "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n{USER}:x:{INSIDE_ID}:{INSIDE_ID}:{USER}:{HOME}:/bin/bash\n"
+            ),
+        ),
+        file("/etc/group", format!("root:x:0:\n{USER}:x:{INSIDE_ID}:\n")),
+        file("/etc/hosts", format!("127.0.0.1 localhost {hostname}\n::1 localhost {hostname}\n")),
+        file("/etc/hostname", format!("{hostname}\n")),
+        file("/etc/resolv.conf", "# There is no name server here: this sandbox has no network.\n".into()),
+        file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()),
+    ]
+}
+
+/// Arguments in the form `--args` reads: each ended by a NUL.
+pub fn nul_separated<'a>(arguments: impl IntoIterator<Item = &'a OsString>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for argument in arguments {
+        bytes.extend_from_slice(argument.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// Paths that bwrap can open whoever it runs as; everything else is staged when started by root.
+pub fn is_system_path(path: &Path) -> bool {
+    path.starts_with("/usr") || path.starts_with("/etc")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! From a sandbox's specification to a launch of bwrap: the I/O between the policy and the pure plan.
+
+use super::facts::HostFacts;
+use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, plan};
+use crate::ProcessConfig;
+use crate::fence::{self, DirectoryLock, Journal};
+use crate::seccomp::{self, SetIdBits};
+use crate::stage::{Source, stage};
+use crate::warden::Launch;
+use palisade_core::policy::{HOME, WORKSPACE};
+use palisade_core::{Access, BackendError, GuestPath, HostPath, Method, Network, SandboxSpec, Workspace};
+use palisade_host::tree::{Target, make_target};
+use rustix::fd::OwnedFd;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What is held while the sandbox runs and given back when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub locks: Vec<DirectoryLock>,
+    pub journals: Vec<Journal>,
+}
+
+impl Held {
+    pub(super) fn release(&mut self) {
+        for journal in self.journals.drain(..) {
+            journal.end();
+        }
+        self.locks.clear();
+    }
+}
+
+/// A sandbox's binds, resolved and checked on the host.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    home: Place,
+    workspace: Place,
+    binds: Vec<Bind>,
+    fence: Vec<Bind>,
+    /// Hosts paths whose owner is to be mapped to the sandbox's when started by root.
+    foreign: Vec<HostPath>,
+}
+
+/// Checks and resolves everything of the host that the policy names; takes locks and makes the fences.
+pub(super) fn resolve(
+    config: &ProcessConfig,
+    spec: &SandboxSpec,
+    held: &mut Held,
+) -> Result<Resolved, BackendError> {
+    let policy = &spec.policy;
+    if policy.network != Network::None {
+        return Err(BackendError::Unsupported {
+            method: Method::Bwrap,
+            what: format!(
+                "network mode '{}' is not available in this build; only 'none' is",
+                policy.network.as_str()
+            ),
+        });
+    }
+    let own = |name: &str, guest: &str| match &spec.dir {
+        Some(dir) => Place::Directory(Bind {
+            host: dir.path().join(name),
+            guest: guest.into(),
+            access: Access::ReadWrite,
+        }),
+        None => Place::Memory,
+    };
+    let mut resolved = Resolved {
+        home: own("home", HOME),
+        workspace: own("workspace", WORKSPACE),
+        binds: Vec::new(),
+        fence: Vec::new(),
+        foreign: Vec::new(),
+    };
+    if let Workspace::Bound { host, access } = &policy.workspace {
+        let host = host_path(config, host)?;
+        require_directory(&host)?;
+        if *access == Access::ReadWrite {
+            guard(config, spec, &host, WORKSPACE, held, &mut resolved)?;
+        }
+        resolved.foreign.push(host.clone());
+        resolved.workspace = Place::Directory(Bind { host, guest: WORKSPACE.into(), access: *access });
+    } else if policy.workspace == Workspace::Scratch {
+        resolved.workspace = Place::Memory;
+    }
+    for tool in &policy.tools {
+        let guest = tool.as_path().to_string_lossy().into_owned();
+        resolved.binds.push(Bind { host: host_path(config, tool)?, guest, access: Access::ReadOnly });
+    }
+    for mount in &policy.mounts {
+        let host = host_path(config, &mount.host)?;
+        prepare_target(spec, &resolved, &host, &mount.guest)?;
+        if mount.access == Access::ReadWrite && host.as_path().is_dir() {
+            guard(config, spec, &host, mount.guest.as_str(), held, &mut resolved)?;
+        }
+        resolved.foreign.push(host.clone());
+        resolved.binds.push(Bind { host, guest: mount.guest.to_string(), access: mount.access });
+    }
+    Ok(resolved)
+}
+
+/// The real path, without links, of a host directory or file that may be shown.
+fn host_path(config: &ProcessConfig, path: &HostPath) -> Result<HostPath, BackendError> {
+    let refuse = |reason: String, fix: &str| BackendError::HostDirectory {
+        path: path.to_string(),
+        reason,
+        fix: fix.into(),
+    };
+    let real =
+        std::fs::canonicalize(path).map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
+    let state = std::fs::canonicalize(&config.state).unwrap_or_else(|_| config.state.as_path().to_owned());
+    if state.starts_with(&real) || real.starts_with(&state) {
+        return Err(refuse(
+            format!("Palisade's own state in {} would be visible inside", state.display()),
+            "bind the project's directory itself, not one above it",
+        ));
+    }
+    HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+}
+
+fn require_directory(host: &HostPath) -> Result<(), BackendError> {
+    if host.as_path().is_dir() {
+        return Ok(());
+    }
+    Err(BackendError::HostDirectory {
+        path: host.to_string(),
+        reason: "it is not a directory".into(),
+        fix: "give a directory with -w, or a file with --mount".into(),
+    })
+}
+
+/// Lock and fence for a writable host directory.
+fn guard(
+    config: &ProcessConfig,
+    spec: &SandboxSpec,
+    host: &HostPath,
+    guest: &str,
+    held: &mut Held,
+    resolved: &mut Resolved,
+) -> Result<(), BackendError> {
+    held.locks.push(DirectoryLock::take(host)?);
+    let plan = fence::survey(host)?;
+    let name = format!("{}-{}", spec.id, held.journals.len());
+    held.journals.extend(Journal::begin(&config.state.join("fences"), &name, host, plan.placeholders)?);
+    for (relative, access) in plan.binds {
+        let inside = format!("{guest}/{}", relative.display());
+        let host = host.join(relative);
+        resolved.foreign.push(host.clone());
+        resolved.fence.push(Bind { host, guest: inside, access });
+    }
+    Ok(())
+}
+
+/// A mount's target below the sandbox's own directories is made by us, link-free; below a bound directory it would
+/// have to be made in the user's own files, so it is refused.
+fn prepare_target(
+    spec: &SandboxSpec,
+    resolved: &Resolved,
+    source: &HostPath,
+    target: &GuestPath,
+) -> Result<(), BackendError> {
+    let refuse = |reason: String| BackendError::HostDirectory {
+        path: source.to_string(),
+        reason,
+        fix: "choose a mount target outside /workspace and /home/agent".into(),
+    };
+    for (place, base) in [(&resolved.home, HOME), (&resolved.workspace, WORKSPACE)] {
+        let Ok(relative) = Path::new(target.as_str()).strip_prefix(base) else { continue };
+        let Place::Directory(bind) = place else { continue };
+        if spec.dir.as_ref().is_none_or(|dir| !bind.host.as_path().starts_with(dir.path())) {
+            return Err(refuse(format!(
+                "its target {target} lies in a directory of the host's that is bound at {base}"
+            )));
+        }
+        let kind = if source.as_path().is_dir() { Target::Directory } else { Target::File };
+        make_target(bind.host.as_path(), relative, kind, (spec.identity.uid, spec.identity.gid))
+            .map_err(|error| refuse(format!("its target {target} cannot be made: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The launch of bwrap. Runs on the warden's thread, since it may take a private mount namespace.
+pub(super) fn launch(
+    config: &ProcessConfig,
+    bwrap: PathBuf,
+    spec: &SandboxSpec,
+    mut resolved: Resolved,
+    stream: Option<OwnedFd>,
+    command: &[&str],
+) -> Result<Launch, BackendError> {
+    let root = rustix::process::geteuid().is_root();
+    let mut guest = config.guest.clone();
+    if root {
+        stage_all(&mut resolved, &mut guest, spec)?;
+    }
+    let facts = HostFacts::gather();
+    let hostname = spec.name.as_ref().map_or("sandbox", |name| name.as_str());
+    let plan = plan(&PlanInput {
+        facts: &facts,
+        guest_binary: &guest,
+        hostname,
+        home: resolved.home,
+        workspace: resolved.workspace,
+        binds: resolved.binds,
+        fence: resolved.fence,
+        opt: spec.policy.opt,
+        tmp: spec.policy.resources.tmp,
+    });
+    let bits = if spec.policy.writes_host() { SetIdBits::Denied } else { SetIdBits::Allowed };
+    let filter = seccomp::program(bits).map_err(|error| BackendError::Io {
+        what: "prepare the sandbox".into(),
+        source: std::io::Error::other(error),
+    })?;
+
+    // Descriptors are numbered from 3 in the order of this list; the stream, where there is one, is first.
+    let mut descriptors: Vec<OwnedFd> = stream.into_iter().collect();
+    let mut add = |name: &str, bytes: &[u8]| -> Result<OsString, BackendError> {
+        descriptors.push(memory_file(name, bytes)?);
+        Ok(OsString::from((descriptors.len() + 2).to_string()))
+    };
+    let mut options = plan.options;
+    options.extend(["--seccomp".into(), add("seccomp", &filter)?]);
+    for file in &plan.files {
+        let number = add("file", file.text.as_bytes())?;
+        options.extend([
+            "--perms".into(),
+            "0644".into(),
+            "--file".into(),
+            number,
+            OsString::from(&file.guest),
+        ]);
+    }
+    options.extend(plan.closing);
+    let arguments = add("arguments", &nul_separated(&options))?;
+    let mut words: Vec<OsString> = vec!["--args".into(), arguments, "--".into(), GUEST.into()];
+    words.extend(command.iter().map(OsString::from));
+    Ok(Launch {
+        program: bwrap,
+        arguments: words,
+        descriptors,
+        cgroups: Vec::new(),
+        identity: root.then_some(spec.identity),
+    })
+}
+
+/// Replaces each host path by a staged one that the sandbox's uid can reach.
+fn stage_all(resolved: &mut Resolved, guest: &mut HostPath, spec: &SandboxSpec) -> Result<(), BackendError> {
+    let foreign = resolved.foreign.clone();
+    let mut slots: Vec<&mut HostPath> = vec![guest];
+    for place in [&mut resolved.home, &mut resolved.workspace] {
+        if let Place::Directory(bind) = place {
+            slots.push(&mut bind.host);
+        }
+    }
+    slots.extend(resolved.binds.iter_mut().chain(&mut resolved.fence).map(|bind| &mut bind.host));
+    slots.retain(|path| !is_system_path(path.as_path()));
+    let sources: Vec<Source> = slots
+        .iter()
+        .map(|path| Source { host: (**path).clone(), map_owner: foreign.contains(path) })
+        .collect();
+    for (slot, staged) in slots.into_iter().zip(stage(&sources, spec.identity)?) {
+        *slot = staged;
+    }
+    Ok(())
+}
+
+fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, BackendError> {
+    use std::io::{Seek, Write};
+    let make = || -> std::io::Result<OwnedFd> {
+        let mut file = std::fs::File::from(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes)?;
+        file.rewind()?;
+        Ok(file.into())
+    };
+    make().map_err(BackendError::io("prepare a file for the sandbox"))
+}

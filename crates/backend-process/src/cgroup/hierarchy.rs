@@ -1,0 +1,288 @@
+//! The kernel's own files: cgroup v2, or the v1 controllers that a hybrid machine has.
+
+use super::{Group, Limits, judge};
+use palisade_core::{BackendError, Resources};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where each controller is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hierarchies {
+    /// Controller name to mount point; several controllers may share one.
+    v1: BTreeMap<String, PathBuf>,
+    /// The unified mount point and the controllers it offers.
+    v2: Option<(PathBuf, Vec<String>)>,
+}
+
+const WANTED: [(&str, &str); 3] = [("memory", "memory"), ("cpus", "cpu"), ("pids", "pids")];
+
+impl Hierarchies {
+    /// From `/proc/self/mounts`, and the unified hierarchy's list of controllers.
+    pub fn detect() -> io::Result<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+        Ok(Self::parse(&mounts, |unified| {
+            std::fs::read_to_string(unified.join("cgroup.controllers")).unwrap_or_default()
+        }))
+    }
+
+    fn parse(mounts: &str, controllers: impl Fn(&Path) -> String) -> Self {
+        let mut found = Self::default();
+        for line in mounts.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [_, point, kind, options, ..] = fields[..] else { continue };
+            match kind {
+                "cgroup" => {
+                    for option in options.split(',') {
+                        if WANTED.iter().any(|(_, controller)| *controller == option) {
+                            found.v1.entry(option.to_owned()).or_insert_with(|| point.into());
+                        }
+                    }
+                }
+                "cgroup2" if found.v2.is_none() => {
+                    let offered =
+                        controllers(Path::new(point)).split_whitespace().map(str::to_owned).collect();
+                    found.v2 = Some((point.into(), offered));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    pub fn describe(&self) -> String {
+        let rows = WANTED.map(|(limit, controller)| match self.place(controller) {
+            Some((_, version)) => format!("{limit}: {version}"),
+            None => format!("{limit}: none"),
+        });
+        rows.join(", ")
+    }
+
+    /// The mount point that serves a controller, and how it is called.
+    fn place(&self, controller: &str) -> Option<(&Path, &'static str)> {
+        if let Some(point) = self.v1.get(controller) {
+            return Some((point, "cgroup v1"));
+        }
+        match &self.v2 {
+            Some((point, offered)) if offered.iter().any(|name| name == controller) => {
+                Some((point, "cgroup v2"))
+            }
+            _ => None,
+        }
+    }
+
+    fn points(&self) -> Vec<&Path> {
+        let mut points: Vec<&Path> = WANTED
+            .iter()
+            .filter_map(|(_, controller)| self.place(controller))
+            .map(|(point, _)| point)
+            .collect();
+        points.sort();
+        points.dedup();
+        points
+    }
+
+    pub(super) fn group(
+        &self,
+        owner: &str,
+        leaf: &str,
+        resources: &Resources,
+        limits: &Limits,
+    ) -> Result<Group, BackendError> {
+        let mut directories = Vec::new();
+        let mut failures: BTreeMap<&str, String> = BTreeMap::new();
+        for point in self.points() {
+            let directory = point.join("palisade").join(owner).join(leaf);
+            match self.make(point, &directory) {
+                Ok(()) => directories.push(directory),
+                Err(error) => {
+                    for (limit, controller) in WANTED {
+                        if self.place(controller).is_some_and(|(other, _)| other == point) {
+                            failures.insert(limit, format!("{}: {error}", directory.display()));
+                        }
+                    }
+                }
+            }
+        }
+        for (limit, controller) in WANTED {
+            if failures.contains_key(limit) {
+                continue;
+            }
+            let Some((point, version)) = self.place(controller) else { continue };
+            let directory = point.join("palisade").join(owner).join(leaf);
+            if let Err(error) = set(&directory, limit, version, limits) {
+                failures.insert(limit, error.to_string());
+            }
+        }
+        let outcome = |limit: &str| {
+            let controller =
+                WANTED.iter().find(|(name, _)| *name == limit).map_or("", |(_, controller)| controller);
+            match (failures.get(limit), self.place(controller)) {
+                (Some(why), _) => Err(why.clone()),
+                (None, Some((_, version))) => Ok(version.to_owned()),
+                (None, None) => Err(format!("the kernel offers no {controller} controller")),
+            }
+        };
+        let group = Group { directories, enforcement: Vec::new() };
+        match judge(resources, limits, outcome) {
+            Ok(enforcement) => Ok(Group { enforcement, ..group }),
+            Err(error) => {
+                // Empty groups; nothing joined them yet, so this cannot fail for a reason worth more than the first.
+                let _ = group.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&self, point: &Path, directory: &Path) -> io::Result<()> {
+        // The common case is one mkdir: the parents are there from earlier sandboxes.
+        match std::fs::create_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+        let unified = self.v2.as_ref().is_some_and(|(unified, _)| unified == point);
+        let parents = [point.join("palisade"), directory.parent().unwrap_or(point).to_owned()];
+        let mut above = point.to_owned();
+        for parent in parents {
+            if unified {
+                let offered: Vec<&str> = WANTED
+                    .iter()
+                    .filter(|(_, controller)| self.place(controller).is_some_and(|(other, _)| other == point))
+                    .map(|(_, controller)| *controller)
+                    .collect();
+                let request: String = offered.iter().map(|name| format!("+{name} ")).collect();
+                std::fs::write(above.join("cgroup.subtree_control"), request)?;
+            }
+            make_shared(&parent)?;
+            above = parent;
+        }
+        if unified {
+            std::fs::write(above.join("cgroup.subtree_control"), "+memory +cpu +pids")?;
+        }
+        std::fs::create_dir(directory)
+    }
+
+    /// The leaves of one owner in every hierarchy: name and directories.
+    pub fn leaves(&self, owner: &str) -> BTreeMap<String, Vec<PathBuf>> {
+        let mut leaves: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for point in self.points() {
+            let Ok(entries) = std::fs::read_dir(point.join("palisade").join(owner)) else { continue };
+            for entry in entries.flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    && let Ok(name) = entry.file_name().into_string()
+                {
+                    leaves.entry(name).or_default().push(entry.path());
+                }
+            }
+        }
+        leaves
+    }
+
+    /// Removes the owner's own level where it is empty, so that nothing at all remains of an instance.
+    pub fn remove_owner(&self, owner: &str) {
+        for point in self.points() {
+            // Fails while another sandbox of this owner is there, which is what we want.
+            let _ = std::fs::remove_dir(point.join("palisade").join(owner));
+        }
+    }
+}
+
+fn make_shared(directory: &Path) -> io::Result<()> {
+    match std::fs::create_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn set(directory: &Path, limit: &str, version: &str, limits: &Limits) -> io::Result<()> {
+    const PERIOD_MICROSECONDS: u64 = 100_000;
+    let quota = (u64::from(limits.cpus.milli()) * PERIOD_MICROSECONDS / 1000).max(1000);
+    let write = |file: &str, value: String| {
+        let path = directory.join(file);
+        std::fs::write(&path, value)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    match (limit, version) {
+        ("memory", "cgroup v1") => {
+            write("memory.limit_in_bytes", limits.memory.to_string())?;
+            // With swap accounting the limit must hold for both; without it the file is not there.
+            if directory.join("memory.memsw.limit_in_bytes").exists() {
+                write("memory.memsw.limit_in_bytes", limits.memory.to_string())?;
+            }
+            Ok(())
+        }
+        ("memory", _) => {
+            write("memory.max", limits.memory.to_string())?;
+            if directory.join("memory.swap.max").exists() {
+                write("memory.swap.max", "0".into())?;
+            }
+            Ok(())
+        }
+        ("cpus", "cgroup v1") => {
+            write("cpu.cfs_period_us", PERIOD_MICROSECONDS.to_string())?;
+            write("cpu.cfs_quota_us", quota.to_string())
+        }
+        ("cpus", _) => write("cpu.max", format!("{quota} {PERIOD_MICROSECONDS}")),
+        _ => write("pids.max", limits.pids.to_string()),
+    }
+}
+
+/// Kills what is in a group and removes it. Processes may take a moment to be gone after the signal.
+pub(super) fn remove(directory: &Path) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match std::fs::remove_dir(directory) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+        for pid in std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
+            if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
+                // A process that is gone already is what we want.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        // The kernel tells nobody when a v1 group becomes empty, so this is the one place that polls.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+tmpfs /sys/fs/cgroup tmpfs rw 0 0
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+";
+
+    #[test]
+    fn a_hybrid_machine_uses_each_controller_where_it_is() {
+        let found = Hierarchies::parse(HYBRID, |_| "pids".into());
+        assert_eq!(found.describe(), "memory: cgroup v1, cpus: cgroup v1, pids: cgroup v2");
+        assert_eq!(found.points().len(), 3);
+    }
+
+    #[test]
+    fn a_unified_machine_uses_one_group() {
+        let found = Hierarchies::parse("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", |_| {
+            "cpuset cpu memory pids".into()
+        });
+        assert_eq!(found.describe(), "memory: cgroup v2, cpus: cgroup v2, pids: cgroup v2");
+        assert_eq!(found.points(), [Path::new("/sys/fs/cgroup")]);
+    }
+
+    #[test]
+    fn a_missing_controller_is_named() {
+        let found = Hierarchies::parse("", |_| String::new());
+        assert_eq!(found.describe(), "memory: none, cpus: none, pids: none");
+        let resources = Resources::default();
+        let group = found.group("o", "l", &resources, &Limits::of(&resources, 1 << 30, 1)).unwrap();
+        assert_eq!(group.enforcement()[0].how, "the kernel offers no memory controller");
+    }
+}

@@ -1,0 +1,167 @@
+//! Limits through control groups: which means this machine offers, and one group per running sandbox.
+//!
+//! Groups lie at `palisade/<owner>/<leaf>` below the root of each hierarchy, so that `sweep` finds those that a
+//! crash left and can tell them from everybody else's.
+
+mod hierarchy;
+mod user_manager;
+
+pub use hierarchy::Hierarchies;
+pub use user_manager::UserManager;
+
+use palisade_core::{BackendError, CpuCount, Enforcement, LimitSource, Resources};
+use std::path::PathBuf;
+
+/// The means of enforcement this process has.
+#[derive(Debug, Clone)]
+pub enum Means {
+    /// Started by root: groups of our own.
+    Hierarchies(Hierarchies),
+    /// An ordinary user with a systemd user manager, which makes a scope for us.
+    UserManager(UserManager),
+    None {
+        why: String,
+    },
+}
+
+/// The values to enforce, after capping the defaults to the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    pub memory: u64,
+    pub cpus: CpuCount,
+    pub pids: u32,
+}
+
+impl Limits {
+    /// Defaults are capped to what the machine has; what somebody asked for is taken as it is.
+    pub fn of(resources: &Resources, machine_memory: u64, machine_cpus: u32) -> Self {
+        let memory = match resources.memory.source {
+            LimitSource::Asked => resources.memory.value.0,
+            LimitSource::Default => resources.memory.value.0.min(machine_memory),
+        };
+        let cpus = match resources.cpus.source {
+            LimitSource::Asked => resources.cpus.value,
+            LimitSource::Default => resources.cpus.value.min(CpuCount::whole(machine_cpus)),
+        };
+        Self { memory, cpus, pids: resources.pids.value }
+    }
+}
+
+/// One sandbox's group while it runs. Dropping it does nothing: `remove` is explicit, and `sweep` finds the rest.
+#[derive(Debug)]
+pub struct Group {
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) enforcement: Vec<Enforcement>,
+}
+
+impl Group {
+    pub fn none() -> Self {
+        Self { directories: Vec::new(), enforcement: Vec::new() }
+    }
+
+    pub fn enforcement(&self) -> &[Enforcement] {
+        &self.enforcement
+    }
+
+    /// The files a process writes `0` to in order to join.
+    pub fn join_files(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// Kills whatever is still in the group and removes it.
+    pub fn remove(&self) -> std::io::Result<()> {
+        self.directories.iter().try_for_each(|directory| hierarchy::remove(directory))
+    }
+}
+
+/// Says for each limit what became of it, and fails when one that was asked for cannot be enforced.
+pub(crate) fn judge(
+    resources: &Resources,
+    limits: &Limits,
+    outcome: impl Fn(&str) -> Result<String, String>,
+) -> Result<Vec<Enforcement>, BackendError> {
+    let memory = palisade_core::ByteSize(limits.memory).to_string();
+    let rows = [
+        ("memory", memory, resources.memory.source),
+        ("cpus", limits.cpus.to_string(), resources.cpus.source),
+        ("pids", limits.pids.to_string(), resources.pids.source),
+    ];
+    rows.into_iter()
+        .map(|(limit, value, source)| match (outcome(limit), source) {
+            (Ok(how), _) => Ok(Enforcement { limit: limit.into(), value, enforced: true, how }),
+            (Err(how), LimitSource::Default) => Ok(Enforcement { limit: limit.into(), value, enforced: false, how }),
+            (Err(reason), LimitSource::Asked) => Err(BackendError::Limit {
+                limit: limit.into(),
+                reason,
+                fix: "leave the limit out, start Palisade as root, or under a systemd user session that delegates cgroups"
+                    .into(),
+            }),
+        })
+        .collect()
+}
+
+impl Means {
+    /// Makes the group for one sandbox. `leaf` names it; see the module's invariant.
+    pub fn group(
+        &self,
+        owner: &str,
+        leaf: &str,
+        resources: &Resources,
+        limits: &Limits,
+    ) -> Result<Group, BackendError> {
+        match self {
+            Means::Hierarchies(hierarchies) => hierarchies.group(owner, leaf, resources, limits),
+            // The user manager moves a process that already runs; see `adopt`.
+            Means::UserManager(_) => Ok(Group {
+                directories: Vec::new(),
+                enforcement: judge(resources, limits, |_| Ok("systemd user manager".into()))?,
+            }),
+            Means::None { why } => Ok(Group {
+                directories: Vec::new(),
+                enforcement: judge(resources, limits, |_| Err(why.clone()))?,
+            }),
+        }
+    }
+
+    /// Moves a process that waits to be moved, where the means works that way.
+    pub fn adopt(&self, leaf: &str, pid: u32, limits: &Limits) -> Result<(), BackendError> {
+        match self {
+            Means::UserManager(manager) => manager.start_scope(leaf, pid, limits),
+            Means::Hierarchies(_) | Means::None { .. } => Ok(()),
+        }
+    }
+
+    pub fn needs_adoption(&self) -> bool {
+        matches!(self, Means::UserManager(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_core::{ByteSize, Limit};
+
+    #[test]
+    fn defaults_are_capped_to_the_machine_and_asked_values_are_not() {
+        let mut resources = Resources::default();
+        let small = Limits::of(&resources, 2 * ByteSize::GIB, 2);
+        assert_eq!(small, Limits { memory: 2 * ByteSize::GIB, cpus: CpuCount::whole(2), pids: 4096 });
+        resources.cpus = Limit::asked(CpuCount::whole(16));
+        assert_eq!(Limits::of(&resources, 2 * ByteSize::GIB, 2).cpus, CpuCount::whole(16));
+    }
+
+    #[test]
+    fn an_asked_limit_without_means_is_an_error_and_a_default_is_only_said() {
+        let mut resources = Resources::default();
+        let limits = Limits::of(&resources, ByteSize::GIB, 1);
+        let means = Means::None { why: "no cgroups here".into() };
+        let group = means.group("owner", "leaf", &resources, &limits).unwrap();
+        assert!(group.enforcement().iter().all(|row| !row.enforced && row.how == "no cgroups here"));
+        resources.pids = Limit::asked(10);
+        let error = means.group("owner", "leaf", &resources, &limits).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the pids limit that was asked for cannot be enforced: no cgroups here"
+        );
+    }
+}

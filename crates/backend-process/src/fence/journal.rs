@@ -1,0 +1,113 @@
+//! What is about to be made in a user's directory, written down before it is made and struck out after it was
+//! taken away: one small file per fenced directory and run, in a directory of our own.
+
+use super::placeholder::Placeholder;
+use palisade_core::{BackendError, HostPath, ProcessIdentity};
+use palisade_host::process;
+use rustix::fd::AsFd;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    owner: ProcessIdentity,
+    directory: HostPath,
+    placeholders: Vec<Placeholder>,
+}
+
+/// The placeholders of one fenced directory, and the journal's entry for them.
+#[derive(Debug)]
+pub struct Journal {
+    file: PathBuf,
+    entry: Entry,
+}
+
+impl Journal {
+    /// Writes the entry, then makes the placeholders. Nothing to make, nothing to write.
+    pub fn begin(
+        journals: &HostPath,
+        name: &str,
+        directory: &HostPath,
+        placeholders: Vec<Placeholder>,
+    ) -> Result<Option<Self>, BackendError> {
+        if placeholders.is_empty() {
+            return Ok(None);
+        }
+        let io = BackendError::io;
+        std::fs::create_dir_all(journals).map_err(io(format!("make {journals}")))?;
+        let entry = Entry { owner: process::this_process(), directory: directory.clone(), placeholders };
+        let file = journals.join(format!("{name}.json")).as_path().to_owned();
+        let text = serde_json::to_vec(&entry).map_err(|error| BackendError::Io {
+            what: "write the fence's journal".into(),
+            source: error.into(),
+        })?;
+        std::fs::write(&file, text).map_err(io(format!("write {}", file.display())))?;
+        let journal = Self { file, entry };
+        match journal.make() {
+            Ok(()) => Ok(Some(journal)),
+            Err(error) => {
+                journal.end();
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&self) -> Result<(), BackendError> {
+        let directory = &self.entry.directory;
+        let root = super::open_directory(directory)?;
+        let stat = rustix::fs::fstat(&root).map_err(|error| BackendError::Io {
+            what: format!("look at {directory}"),
+            source: error.into(),
+        })?;
+        for placeholder in &self.entry.placeholders {
+            placeholder.make(root.as_fd(), (stat.st_uid, stat.st_gid)).map_err(|error| {
+                BackendError::HostDirectory {
+                    path: directory.to_string(),
+                    reason: format!(
+                        "{} must be protected but cannot be made there: {}",
+                        placeholder.path.display(),
+                        std::io::Error::from(error)
+                    ),
+                    fix: "make the directory writable for yourself, or bind it read-only with :ro".into(),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the placeholders away, inner ones first, and strikes the entry out.
+    pub fn end(&self) {
+        if let Ok(root) = super::open_directory(&self.entry.directory) {
+            for placeholder in self.entry.placeholders.iter().rev() {
+                placeholder.remove(root.as_fd());
+            }
+        }
+        // Should this fail, `sweep` finds the entry again and does the same.
+        let _ = std::fs::remove_file(&self.file);
+    }
+
+    /// Finishes entries whose process is gone; each is described.
+    pub fn sweep(journals: &HostPath, dry_run: bool) -> Vec<String> {
+        let Ok(files) = std::fs::read_dir(journals) else { return Vec::new() };
+        let mut found = Vec::new();
+        for file in files.flatten().map(|entry| entry.path()) {
+            let Some(entry) =
+                std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Entry>(&text).ok())
+            else {
+                // Cut off while being written: nothing was made yet.
+                if !dry_run {
+                    let _ = std::fs::remove_file(&file);
+                }
+                continue;
+            };
+            if process::is_alive(&entry.owner) {
+                continue;
+            }
+            found.push(format!("placeholders in {}", entry.directory));
+            if !dry_run {
+                Self { file, entry }.end();
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,214 @@
+//! The fence around a host directory that a sandbox may write: what the host's own git would run or obey stays
+//! read-only there, also when it does not exist yet.
+//!
+//! A mount point cannot be renamed or removed from inside, but a directory *above* one can. So every directory on
+//! the way to a carve-out is pinned by binding it onto itself. A path that does not exist gets an empty placeholder
+//! for as long as the sandbox runs; what is about to be made is written to a journal first, so that a crash leaves
+//! nothing that `sweep` cannot take away.
+
+mod gitconfig;
+mod journal;
+mod lock;
+mod placeholder;
+
+pub use journal::Journal;
+pub use lock::DirectoryLock;
+pub use placeholder::{Placeholder, PlaceholderKind};
+
+use palisade_core::{Access, BackendError, HostPath};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::path::{Component, Path, PathBuf};
+
+/// What to bind inside one fenced directory, parents before children, relative to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FencePlan {
+    pub binds: Vec<(PathBuf, Access)>,
+    pub placeholders: Vec<Placeholder>,
+}
+
+/// How a protected path must look, and what stands in for it while it is absent.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Directory,
+    File { absent: &'static str },
+}
+
+/// What git obeys in a repository, beside the objects and refs that a commit needs to write. An empty file or
+/// directory is as good as none in each case, and a `commondir` of `.` names the repository itself.
+const PROTECTED: [(&str, Shape); 8] = [
+    (".git/config", Shape::File { absent: "" }),
+    (".git/config.worktree", Shape::File { absent: "" }),
+    (".git/commondir", Shape::File { absent: ".\n" }),
+    (".git/hooks", Shape::Directory),
+    (".git/info", Shape::Directory),
+    (".git/modules", Shape::Directory),
+    (".git/worktrees", Shape::Directory),
+    (".git/objects/info/alternates", Shape::File { absent: "" }),
+];
+
+const GIT: &str = ".git";
+
+/// Looks at a directory without changing it and says what its fence is made of.
+pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
+    let refuse = |path: &Path, reason: &str| BackendError::HostDirectory {
+        path: directory.to_string(),
+        reason: format!("{} {reason}", path.display()),
+        fix: "make it an ordinary file or directory, or bind the directory read-only with :ro".into(),
+    };
+    let root = open_directory(directory)?;
+    let mut plan = FencePlan::default();
+    match kind_of(root.as_fd(), Path::new(GIT)) {
+        Ok(None) => {
+            plan.placeholders.push(Placeholder::directory(GIT));
+            plan.binds.push((GIT.into(), Access::ReadOnly));
+            return Ok(plan);
+        }
+        // A worktree's or submodule's pointer: its target must not change.
+        Ok(Some(FileType::RegularFile)) => {
+            plan.binds.push((GIT.into(), Access::ReadOnly));
+            return Ok(plan);
+        }
+        Ok(Some(FileType::Directory)) => {}
+        Ok(Some(_)) | Err(_) => return Err(refuse(Path::new(GIT), "is neither a directory nor a file")),
+    }
+    for (path, shape) in PROTECTED {
+        protect(root.as_fd(), Path::new(path), shape, &mut plan)
+            .map_err(|reason| refuse(Path::new(path), &reason))?;
+    }
+    for path in configured_paths(root.as_fd(), directory) {
+        // What configuration names may be of either kind; where it is absent, hooks are a directory.
+        let shape = match kind_of(root.as_fd(), &path) {
+            Ok(Some(FileType::RegularFile)) => Shape::File { absent: "" },
+            _ => Shape::Directory,
+        };
+        protect(root.as_fd(), &path, shape, &mut plan).map_err(|reason| refuse(&path, &reason))?;
+    }
+    Ok(plan)
+}
+
+/// Pins the way to `path` and closes `path` itself.
+fn protect(root: BorrowedFd<'_>, path: &Path, shape: Shape, plan: &mut FencePlan) -> Result<(), String> {
+    let ancestors: Vec<&Path> =
+        path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
+    for above in ancestors.into_iter().rev() {
+        match kind_of(root, above)? {
+            Some(FileType::Directory) => {}
+            None => plan.placeholders.push(Placeholder::directory(above)),
+            Some(_) => return Err(format!("lies below {}, which is not a directory", above.display())),
+        }
+        if !plan.binds.iter().any(|(known, _)| known == above) {
+            plan.binds.push((above.to_owned(), Access::ReadWrite));
+        }
+    }
+    let expected = match shape {
+        Shape::Directory => FileType::Directory,
+        Shape::File { .. } => FileType::RegularFile,
+    };
+    match kind_of(root, path)? {
+        Some(found) if found == expected => {}
+        Some(_) => return Err("is not what git expects there".into()),
+        None => plan.placeholders.push(match shape {
+            Shape::Directory => Placeholder::directory(path),
+            Shape::File { absent } => Placeholder::file(path, absent),
+        }),
+    }
+    plan.placeholders.dedup_by(|a, b| a.path == b.path);
+    if !plan.binds.iter().any(|(known, access)| known == path && *access == Access::ReadOnly) {
+        plan.binds.push((path.to_owned(), Access::ReadOnly));
+    }
+    Ok(())
+}
+
+/// Paths inside the directory that its git configuration makes git run or read: `core.hooksPath`, includes.
+fn configured_paths(root: BorrowedFd<'_>, directory: &HostPath) -> Vec<PathBuf> {
+    const LARGEST: u64 = 1 << 20;
+    let text = (|| -> Option<String> {
+        let file = rustix::fs::openat2(
+            root,
+            ".git/config",
+            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Mode::empty(),
+            BENEATH,
+        )
+        .ok()?;
+        let mut text = String::new();
+        use std::io::Read;
+        std::fs::File::from(file).take(LARGEST).read_to_string(&mut text).ok()?;
+        Some(text)
+    })();
+    let Some(text) = text else { return Vec::new() };
+    let inside = |base: &Path, value: &str| -> Option<PathBuf> {
+        let joined = directory.as_path().join(base).join(value);
+        normalise(&joined).strip_prefix(directory.as_path()).ok().map(Path::to_owned)
+    };
+    gitconfig::executed_paths(&text)
+        .into_iter()
+        .filter_map(|path| match path {
+            gitconfig::Named::HooksPath(value) => {
+                inside(Path::new(""), &value).map(|path| match path.parent() {
+                    // Husky's generated directory calls the scripts beside it.
+                    Some(parent) if path.ends_with("_") && !parent.as_os_str().is_empty() => {
+                        parent.to_owned()
+                    }
+                    _ => path,
+                })
+            }
+            gitconfig::Named::Include(value) => inside(Path::new(GIT), &value),
+        })
+        .filter(|path| !path.as_os_str().is_empty() && !path.starts_with(GIT))
+        .collect()
+}
+
+/// Folds `.` and `..` by name, as git does for these settings.
+fn normalise(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+
+fn open_directory(directory: &HostPath) -> Result<OwnedFd, BackendError> {
+    rustix::fs::open(
+        directory.as_path(),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|error| BackendError::HostDirectory {
+        path: directory.to_string(),
+        reason: std::io::Error::from(error).to_string(),
+        fix: "give an existing directory".into(),
+    })
+}
+
+/// What is at `path`, without following any link on the way; a link itself is reported as what it is.
+fn kind_of(root: BorrowedFd<'_>, path: &Path) -> Result<Option<FileType>, String> {
+    match rustix::fs::openat2(
+        root,
+        path,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+        BENEATH,
+    ) {
+        Ok(file) => rustix::fs::statat(&file, "", AtFlags::EMPTY_PATH)
+            .map(|stat| Some(FileType::from_raw_mode(stat.st_mode)))
+            .map_err(|error| error.to_string()),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::LOOP) => Err("is or lies behind a symbolic link".into()),
+        Err(Errno::NOTDIR) => Err("lies below something that is not a directory".into()),
+        Err(error) => Err(std::io::Error::from(error).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! The `noop` method: the same guest and keeper on the bare host. It isolates nothing, says so, and is only ever
+//! used when somebody named it.
+
+use crate::ProcessConfig;
+use crate::bwrap::{make_directories, remove_directories};
+use crate::warden::{Launch, Warden};
+use palisade_core::{
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath, Layout,
+    Leftover, LimitSource, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+};
+use palisade_host::{process, tree};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Every process of a noop sandbox carries this, so that they can be found when the guest is gone.
+pub const MARK: &str = "PALISADE_SANDBOX_ID";
+
+const LEAVE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct NoopBackend {
+    config: ProcessConfig,
+    running: Mutex<HashMap<SandboxId, (Warden, Option<UnixStream>)>>,
+}
+
+impl NoopBackend {
+    pub fn new(config: ProcessConfig) -> Self {
+        Self { config, running: Mutex::new(HashMap::new()) }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<SandboxId, (Warden, Option<UnixStream>)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The directory of a one-off run, named after its process.
+    fn scratch(&self, spec: &SandboxSpec) -> HostPath {
+        let label = process::label(&process::this_process());
+        self.config.state.join("runs").join(format!("run-{label}.{}", spec.id))
+    }
+
+    fn places(&self, spec: &SandboxSpec) -> (HostPath, HostPath) {
+        let base = spec.dir.as_ref().map_or_else(|| self.scratch(spec), |dir| dir.path().clone());
+        let workspace = match &spec.policy.workspace {
+            Workspace::Bound { host, .. } => host.clone(),
+            Workspace::Own | Workspace::Scratch => base.join("workspace"),
+        };
+        (base.join("home"), workspace)
+    }
+
+    async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        refuse_what_needs_isolation(spec)?;
+        let (home, workspace) = self.places(spec);
+        for path in [&home, &workspace] {
+            std::fs::create_dir_all(path).map_err(BackendError::io(format!("make {path}")))?;
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
+        let guest = self.config.guest.as_path().to_owned();
+        let launch = Launch {
+            program: guest,
+            arguments: ["serve", "--fd", "3", "--subreaper"].map(Into::into).to_vec(),
+            descriptors: vec![theirs.into()],
+            cgroups: Vec::new(),
+            identity: None,
+        };
+        let warden = Warden::start(move || Ok(launch)).await?;
+        self.running().insert(spec.id.clone(), (warden, Some(ours)));
+        Ok(())
+    }
+
+    async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let running = self.running().remove(&spec.id);
+        if let Some((warden, stream)) = running {
+            drop(stream);
+            if tokio::time::timeout(LEAVE, warden.end()).await.is_err() {
+                warden.kill();
+                warden.end().await;
+            }
+        }
+        kill_marked(&spec.id);
+        if spec.dir.is_none() {
+            let scratch = self.scratch(spec);
+            tree::remove(scratch.as_path()).map_err(BackendError::io(format!("remove {scratch}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// What only means something with isolation is an error, not a silent wish.
+fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
+    let refuse = |what: &str| Err(BackendError::Unsupported { method: Method::Noop, what: what.into() });
+    let policy = &spec.policy;
+    if !policy.mounts.is_empty() {
+        return refuse("mounts need a file system of the sandbox's own");
+    }
+    if matches!(&policy.workspace, Workspace::Bound { access: Access::ReadOnly, .. }) {
+        return refuse("a read-only workspace needs a file system of the sandbox's own");
+    }
+    if policy.network == Network::Allowlist {
+        return refuse("an allow-list of hosts needs a network of the sandbox's own");
+    }
+    let resources = &policy.resources;
+    let asked = [
+        ("memory", resources.memory.source),
+        ("cpus", resources.cpus.source),
+        ("pids", resources.pids.source),
+    ];
+    match asked.iter().find(|(_, source)| *source == LimitSource::Asked) {
+        Some((limit, _)) => Err(BackendError::Limit {
+            limit: (*limit).into(),
+            reason: "method 'noop' enforces nothing".into(),
+            fix: "choose another method, or leave the limit out".into(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Kills the processes that carry a sandbox's mark, until a look at all processes finds none.
+fn kill_marked(id: &SandboxId) {
+    const ROUNDS: usize = 100;
+    for _ in 0..ROUNDS {
+        if marked(id).into_iter().filter(|pid| kill_if_marked(*pid, id)).count() == 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn marked(id: &SandboxId) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&pid| pid != std::process::id() && carries_mark(pid, id)).collect()
+}
+
+fn carries_mark(pid: u32, id: &SandboxId) -> bool {
+    let mark = format!("{MARK}={id}");
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
+}
+
+/// Holds the process by a descriptor before looking again, so that a reused number is never hit.
+fn kill_if_marked(pid: u32, id: &SandboxId) -> bool {
+    let Some(raw) = rustix::process::Pid::from_raw(pid as i32) else { return false };
+    let Ok(held) = pidfd_open(raw, PidfdFlags::empty()) else { return false };
+    carries_mark(pid, id) && pidfd_send_signal(held, Signal::KILL).is_ok()
+}
+
+impl Backend for NoopBackend {
+    fn method(&self) -> Method {
+        Method::Noop
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities(vec![Capability::BindWorkspace])
+    }
+
+    fn preflight(&self) -> BoxFuture<'_, Preflight> {
+        Box::pin(async {
+            let isolation = Check::warning(
+                "isolation",
+                "none: commands run on the host with your own rights",
+                "use it for trying things out only; choose bwrap for anything you do not trust",
+            );
+            Preflight { method: Method::Noop, checks: vec![isolation] }
+        })
+    }
+
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async {
+            refuse_what_needs_isolation(spec)?;
+            make_directories(spec)
+        })
+    }
+
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.launch(spec))
+    }
+
+    fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
+        Box::pin(async {
+            let stream = self.running().get_mut(&spec.id).and_then(|(_, stream)| stream.take());
+            let stream = stream.ok_or_else(|| BackendError::Io {
+                what: "connect to the guest".into(),
+                source: std::io::Error::other("the sandbox is not running here, or its stream is taken"),
+            })?;
+            stream.set_nonblocking(true).map_err(BackendError::io("connect to the guest"))?;
+            let stream =
+                tokio::net::UnixStream::from_std(stream).map_err(BackendError::io("connect to the guest"))?;
+            Ok(Box::new(stream) as Stream)
+        })
+    }
+
+    fn stop<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.end(spec))
+    }
+
+    fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { remove_directories(spec) })
+    }
+
+    fn layout(&self, spec: &SandboxSpec) -> Layout {
+        let (home, workspace) = self.places(spec);
+        let entry = |name: &str, value: String| (name.to_owned(), value);
+        let path: Vec<String> =
+            self.config.search_path.iter().map(|path| path.display().to_string()).collect();
+        Layout {
+            workspace: workspace.to_string(),
+            home: home.to_string(),
+            user: palisade_core::policy::USER.into(),
+            environment: vec![
+                entry("PATH", path.join(":")),
+                entry("HOME", home.to_string()),
+                entry("LANG", "C.UTF-8".into()),
+                entry(MARK, spec.id.to_string()),
+            ],
+        }
+    }
+
+    fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {
+        Box::pin(async {
+            let said = self.running().get(&spec.id).map(|(warden, _)| warden.stderr()).unwrap_or_default();
+            BackendError::Unavailable {
+                method: Method::Noop,
+                reason: format!("the guest did not answer: {said}"),
+                fix: "reinstall Palisade".into(),
+            }
+        })
+    }
+
+    fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>> {
+        Box::pin(async {
+            let running = self.running().get(&spec.id).is_some_and(|(warden, _)| warden.outcome().is_none());
+            let row = |limit: &str| Enforcement {
+                limit: limit.into(),
+                value: "none".into(),
+                enforced: false,
+                how: "method 'noop' enforces nothing".into(),
+            };
+            Ok(Liveness {
+                running,
+                detail: Some("no isolation: commands run on the host".into()),
+                limits: ["memory", "cpus", "pids"].map(row).to_vec(),
+            })
+        })
+    }
+
+    fn leftovers<'a>(&'a self, _owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
+        Box::pin(async {
+            let Ok(entries) = std::fs::read_dir(self.config.state.join("runs")) else {
+                return Ok(Vec::new());
+            };
+            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+            let dead = |name: &String| {
+                let label =
+                    name.strip_prefix("run-").and_then(|rest| rest.split_once('.')).map(|(label, _)| label);
+                label.and_then(process::label_is_alive) == Some(false)
+            };
+            Ok(names
+                .filter(dead)
+                .map(|name| Leftover {
+                    what: format!("directory of the run {name}"),
+                    sandbox: None,
+                    key: name,
+                })
+                .collect())
+        })
+    }
+
+    fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async {
+            if let Some((_, id)) = leftover.key.split_once('.')
+                && let Ok(id) = SandboxId::parse(id)
+            {
+                kill_marked(&id);
+            }
+            let path = self.config.state.join("runs").join(&leftover.key);
+            tree::remove(path.as_path()).map_err(BackendError::io(format!("remove {path}")))
+        })
+    }
+}

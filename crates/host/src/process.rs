@@ -1,0 +1,73 @@
+//! Reading who a process is, and whether it still is.
+
+use palisade_core::ProcessIdentity;
+
+pub fn this_process() -> ProcessIdentity {
+    let pid = std::process::id();
+    ProcessIdentity { pid, start_ticks: start_ticks(pid).unwrap_or(0), boot: boot_id() }
+}
+
+pub fn identify(pid: u32) -> Option<ProcessIdentity> {
+    Some(ProcessIdentity { pid, start_ticks: start_ticks(pid)?, boot: boot_id() })
+}
+
+pub fn is_alive(process: &ProcessIdentity) -> bool {
+    process.boot == boot_id() && start_ticks(process.pid) == Some(process.start_ticks)
+}
+
+/// A name for things that last no longer than this boot, from which their owner can be told.
+pub fn label(process: &ProcessIdentity) -> String {
+    format!("{}-{}", process.pid, process.start_ticks)
+}
+
+/// Whether the process that [`label`] named is alive; `None` when the text is no such label.
+pub fn label_is_alive(label: &str) -> Option<bool> {
+    let (pid, start) = label.split_once('-')?;
+    let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
+    Some(start_ticks(pid) == Some(start))
+}
+
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Field 22 of `/proc/PID/stat`; the name before it may hold anything, so count from its closing bracket.
+/// A zombie holds no resource any more and does not count.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_one_with_another_start_is_not() {
+        let me = this_process();
+        assert!(is_alive(&me));
+        assert_eq!(label_is_alive(&label(&me)), Some(true));
+        let other = ProcessIdentity { start_ticks: me.start_ticks + 1, ..me.clone() };
+        assert!(!is_alive(&other));
+        assert_eq!(label_is_alive(&label(&other)), Some(false));
+        assert!(!is_alive(&ProcessIdentity { boot: "another".into(), ..me }));
+    }
+
+    #[test]
+    fn a_child_that_ended_but_was_not_reaped_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while start_ticks(pid).is_some() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(start_ticks(pid), None);
+        child.wait().unwrap();
+    }
+}
