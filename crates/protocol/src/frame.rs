@@ -208,6 +208,11 @@ impl Decoder {
         Ok(Some(FrameRef { kind, stream, payload: &self.buffer[payload..self.start] }))
     }
 
+    /// Steps over one byte after a violation, for a receiver that looks for the next hello.
+    pub fn skip(&mut self) {
+        self.start = self.buffer.len().min(self.start + 1);
+    }
+
     /// Gives the memory of a large frame back once everything was read.
     fn release(&mut self) {
         self.buffer.clear();

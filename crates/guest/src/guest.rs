@@ -1,0 +1,432 @@
+//! The loop: wait, read frames, let every stream do what it can, write.
+//!
+//! A stream is forgotten when its end was said. Frames for a stream that is gone are dropped: they were sent
+//! before the host knew.
+
+use crate::archive;
+use crate::arguments::OnEof;
+use crate::command::Command;
+use crate::dial::Dial;
+use crate::link::{Link, Received};
+use crate::listeners::Listeners;
+use crate::session::{Key, Sessions};
+use crate::shutdown::{Shutdown, kill_everybody};
+use crate::spawn::Spawner;
+use crate::stream::{Progress, Shared, Stream};
+use palisade_protocol::message::{
+    accepted_frame, decode_data, decode_eof, decode_shutdown, decode_signal, decode_window,
+};
+use palisade_protocol::{
+    Channel, Exit, Frame, Hello, Kind, Open, Refusal, RefusalCode, Report, Size, StreamId, Violation, Welcome,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+const MOST_STREAMS: usize = 1024;
+/// What the processes get when not the host but a signal asks the guest to end.
+const GRACE_ON_SIGNAL: Duration = Duration::from_secs(5);
+/// How often to look for a new host on a stream that has ended.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long a host may take to read the last frames.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const SIGNAL_RECORD: usize = 128;
+
+#[derive(Debug)]
+pub(crate) struct Guest {
+    shared: Shared,
+    signals: OwnedFd,
+    on_eof: OnEof,
+    /// Whether this connection began with a hello.
+    greeted: bool,
+    streams: BTreeMap<StreamId, Box<dyn Stream>>,
+    shutdown: Option<Shutdown>,
+    /// While the stream has ended and a new host may come.
+    retry_at: Option<Instant>,
+    code: Option<u8>,
+}
+
+/// What a descriptor was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Link,
+    Signals,
+    Stream(StreamId),
+    Session(Key),
+}
+
+impl Guest {
+    pub(crate) fn new(link: Link, signals: OwnedFd, spawner: Spawner, on_eof: OnEof) -> Self {
+        Self {
+            shared: Shared { link, sessions: Sessions::default(), spawner },
+            signals,
+            on_eof,
+            greeted: false,
+            streams: BTreeMap::new(),
+            shutdown: None,
+            retry_at: None,
+            code: None,
+        }
+    }
+
+    /// Serves until the end; the exit code.
+    pub(crate) fn run(mut self) -> u8 {
+        loop {
+            for ready in self.wait() {
+                match ready {
+                    Ready::Link => self.receive(),
+                    Ready::Signals => self.take_signals(),
+                    Ready::Stream(id) => self.progress(id),
+                    Ready::Session(key) => self.shared.sessions.progress(key, &mut self.shared.link),
+                }
+            }
+            self.settle();
+            if let Some(code) = self.code {
+                kill_everybody(|| drop(reap()));
+                return code;
+            }
+        }
+    }
+
+    fn wait(&self) -> Vec<Ready> {
+        let congested = self.shared.link.congested();
+        let (mut fds, mut who) = (Vec::new(), Vec::new());
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        who.push(Ready::Signals);
+        if self.retry_at.is_none() && !self.shared.link.full() {
+            fds.push(PollFd::from_borrowed_fd(self.shared.link.input(), PollFlags::IN));
+            who.push(Ready::Link);
+        }
+        if self.retry_at.is_none() && self.shared.link.wants_write() {
+            // Written to in every turn of the loop; only the waking matters.
+            fds.push(PollFd::from_borrowed_fd(self.shared.link.output(), PollFlags::OUT));
+            who.push(Ready::Link);
+        }
+        for (id, stream) in &self.streams {
+            stream.interests(congested, &mut fds);
+            who.resize(fds.len(), Ready::Stream(*id));
+        }
+        self.shared.sessions.interests(|key, fd| {
+            fds.push(fd);
+            who.push(Ready::Session(key));
+        });
+        // Interrupted or out of memory: the next turn asks again.
+        let timeout = self.timeout();
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let mut ready: Vec<Ready> = who
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(who, _)| who)
+            .collect();
+        ready.dedup();
+        ready
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let streams = self.streams.values().filter_map(|stream| stream.due());
+        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at];
+        let next = streams.chain(others.into_iter().flatten()).min()?;
+        let left = next.saturating_duration_since(Instant::now());
+        // Rounded up, so as not to wake for nothing just before.
+        Some(Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) })
+    }
+
+    fn settle(&mut self) {
+        if self.retry_at.is_some_and(|at| Instant::now() >= at) {
+            self.retry_at = None;
+            self.receive();
+        }
+        let due: Vec<StreamId> =
+            self.streams.iter().filter(|(_, stream)| stream.always_due()).map(|(id, _)| *id).collect();
+        for id in due {
+            self.progress(id);
+        }
+        self.shared.sessions.tidy();
+        if self.shutdown.as_mut().is_some_and(Shutdown::advance) {
+            self.take_signals();
+            self.finish();
+        }
+        if self.retry_at.is_none() && !self.shared.link.flush() {
+            self.host_left();
+        }
+    }
+
+    /// Delivers the last exits, as far as the host takes them, and ends.
+    fn finish(&mut self) {
+        let give_up_at = Instant::now() + LAST_WORDS;
+        loop {
+            let ids: Vec<StreamId> = self.streams.keys().copied().collect();
+            for id in ids {
+                self.progress(id);
+            }
+            if !self.shared.link.flush() || !self.shared.link.wants_write() || Instant::now() >= give_up_at {
+                break;
+            }
+            let mut fds = [PollFd::from_borrowed_fd(self.shared.link.output(), PollFlags::OUT)];
+            let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 }));
+        }
+        self.code = Some(0);
+    }
+
+    fn receive(&mut self) {
+        match self.shared.link.receive() {
+            Received::Nothing => {}
+            Received::End => self.host_left(),
+            Received::Something => loop {
+                match self.shared.link.decoder.next_frame() {
+                    Ok(None) => return,
+                    Ok(Some(frame)) => {
+                        if self.frame(frame).is_err() && !self.lost() {
+                            return;
+                        }
+                    }
+                    Err(_) => {
+                        if !self.lost() {
+                            return;
+                        }
+                        self.shared.link.decoder.skip();
+                    }
+                }
+            },
+        }
+    }
+
+    /// The host broke the protocol. Whether to go on: then everything up to the next hello is skipped.
+    fn lost(&mut self) -> bool {
+        self.forget_streams();
+        self.greeted = false;
+        match self.on_eof {
+            OnEof::Exit => {
+                self.code = Some(1);
+                false
+            }
+            OnEof::Wait => true,
+        }
+    }
+
+    fn host_left(&mut self) {
+        self.forget_streams();
+        self.greeted = false;
+        match self.on_eof {
+            OnEof::Exit => self.code = Some(0),
+            OnEof::Wait => {
+                self.shared.link.discard_output();
+                self.retry_at = Some(Instant::now() + RETRY);
+            }
+        }
+    }
+
+    /// Plain commands die with their streams; sessions lose their viewers.
+    fn forget_streams(&mut self) {
+        for (_, mut stream) in std::mem::take(&mut self.streams) {
+            stream.reset(&mut self.shared);
+        }
+    }
+
+    fn frame(&mut self, frame: Frame) -> Result<(), Violation> {
+        let Frame { kind, stream: id, payload } = frame;
+        if kind == Kind::Hello {
+            return self.hello(id, &payload);
+        }
+        if !self.greeted {
+            return Err(Violation::Unexpected("frame before the hello"));
+        }
+        match kind {
+            Kind::Open => return self.open(id, &payload),
+            Kind::Shutdown => return self.begin_shutdown(&payload),
+            Kind::Data | Kind::Eof | Kind::Window | Kind::Signal | Kind::Resize | Kind::Reset => {}
+            _ => return Err(Violation::Unexpected("frame that only a guest sends")),
+        }
+        // Checked before looking for the stream: a frame is wrong whether or not somebody is there to take it.
+        let content = Content::decode(kind, &payload)?;
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        match content {
+            Content::Data(data) => stream.data(id, data)?,
+            Content::Eof => stream.eof(),
+            Content::Window(channel, bytes) => stream.window(id, channel, bytes)?,
+            Content::Signal(signal) => stream.signal(signal, &mut self.shared),
+            Content::Resize(size) => stream.resize(size, &mut self.shared),
+            Content::Reset => {
+                if let Some(mut stream) = self.streams.remove(&id) {
+                    stream.reset(&mut self.shared);
+                }
+                return Ok(());
+            }
+        }
+        self.progress(id);
+        Ok(())
+    }
+
+    fn hello(&mut self, id: StreamId, payload: &[u8]) -> Result<(), Violation> {
+        if id != 0 {
+            return Err(Violation::Unexpected("hello on a stream"));
+        }
+        let hello = Hello::decode(payload)?;
+        let version = hello.agree()?;
+        self.forget_streams();
+        self.greeted = true;
+        let build = env!("CARGO_PKG_VERSION").to_owned();
+        self.shared.link.send(&Welcome { version, nonce: hello.nonce, build }.frame());
+        Ok(())
+    }
+
+    fn begin_shutdown(&mut self, payload: &[u8]) -> Result<(), Violation> {
+        let grace = Duration::from_millis(decode_shutdown(payload)?.into());
+        self.shut_down(grace);
+        Ok(())
+    }
+
+    fn shut_down(&mut self, grace: Duration) {
+        match &mut self.shutdown {
+            Some(shutdown) => shutdown.hasten(grace),
+            None => self.shutdown = Some(Shutdown::begin(grace)),
+        }
+    }
+
+    fn open(&mut self, id: StreamId, payload: &[u8]) -> Result<(), Violation> {
+        if id.is_multiple_of(2) || self.streams.contains_key(&id) {
+            return Err(Violation::Unexpected("number for a new stream"));
+        }
+        let opened = match Open::decode(payload) {
+            // A newer host may ask for what this build does not know.
+            Err(_) => {
+                Err(Refusal::new(RefusalCode::Unsupported, libc::EINVAL, "not a request this guest can read"))
+            }
+            Ok(_) if self.streams.len() >= MOST_STREAMS => Err(Refusal::new(
+                RefusalCode::Limit,
+                libc::EMFILE,
+                format!("{MOST_STREAMS} streams are open"),
+            )),
+            Ok(_) if self.shutdown.is_some() => {
+                Err(Refusal::new(RefusalCode::Failed, libc::ESHUTDOWN, "the sandbox is stopping"))
+            }
+            Ok(open) => self.make(id, open),
+        };
+        match opened {
+            Ok(Some(stream)) => {
+                self.streams.insert(id, stream);
+                self.progress(id);
+            }
+            Ok(None) => {}
+            Err(refusal) => self.shared.link.send(&refusal.frame(id)),
+        }
+        Ok(())
+    }
+
+    /// The stream that was asked for, or none when it was answered at once.
+    fn make(&mut self, id: StreamId, open: Open) -> Result<Option<Box<dyn Stream>>, Refusal> {
+        let Shared { link, sessions, spawner } = &mut self.shared;
+        Ok(Some(match open {
+            Open::Exec(request) => match &request.session {
+                Some(name) => Box::new(sessions.start(name, &request, spawner)?),
+                None => Box::new(Command::start(&request, spawner)?),
+            },
+            Open::Attach { session, size } => Box::new(sessions.attach(&session, size)?),
+            Open::Sessions => {
+                link.send(&accepted_frame(id));
+                link.send(&Report::Sessions(sessions.list()).frame(id));
+                link.send(&Exit::Code(0).frame(id));
+                return Ok(None);
+            }
+            Open::Listeners => Box::new(Listeners::new(Instant::now())),
+            Open::Dial { port } => Box::new(Dial::new(port)),
+            Open::TarOut { path } => Box::new(archive::pack(path, spawner)?),
+            Open::TarIn { path } => Box::new(archive::unpack(path, spawner)?),
+            Open::Outward { .. } | Open::Keeper(_) => {
+                return Err(Refusal::new(RefusalCode::Unsupported, libc::ENOSYS, "a guest does not do that"));
+            }
+        }))
+    }
+
+    fn progress(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.progress(id, &mut self.shared) == Progress::Done
+        {
+            self.streams.remove(&id);
+        }
+    }
+
+    fn take_signals(&mut self) {
+        let mut records = [0; SIGNAL_RECORD * 8];
+        let mut terminate = false;
+        while let Ok(read @ 1..) = rustix::io::read(self.signals.as_fd(), &mut records) {
+            // Each record begins with the number of its signal.
+            terminate |= records[..read]
+                .chunks(SIGNAL_RECORD)
+                .any(|record| record.starts_with(&libc::SIGTERM.to_ne_bytes()));
+        }
+        for (pid, exit) in reap() {
+            self.child_ended(pid, exit);
+        }
+        if terminate {
+            self.shut_down(GRACE_ON_SIGNAL);
+        }
+    }
+
+    fn child_ended(&mut self, pid: Pid, exit: Exit) {
+        if self.shared.sessions.child_ended(pid, exit, &mut self.shared.link) {
+            return;
+        }
+        let found =
+            self.streams.iter_mut().find_map(|(id, stream)| stream.child_ended(pid, exit).then_some(*id));
+        if let Some(id) = found {
+            self.progress(id);
+        }
+    }
+}
+
+/// Everybody who ended, ours or adopted.
+fn reap() -> Vec<(Pid, Exit)> {
+    let mut ended = Vec::new();
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        let exit = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code as u8),
+            (_, Some(signal)) => Exit::Signal(signal as u8),
+            _ => continue,
+        };
+        ended.push((pid, exit));
+    }
+    ended
+}
+
+/// A frame on a stream, decoded.
+enum Content<'a> {
+    Data(&'a [u8]),
+    Eof,
+    Window(Channel, u32),
+    Signal(u8),
+    Resize(Size),
+    Reset,
+}
+
+impl<'a> Content<'a> {
+    fn decode(kind: Kind, payload: &'a [u8]) -> Result<Self, Violation> {
+        let main = |channel| match channel {
+            Channel::Main => Ok(()),
+            Channel::Error => Err(Violation::Unexpected("input on the error channel")),
+        };
+        Ok(match kind {
+            Kind::Data => {
+                let (channel, data) = decode_data(payload)?;
+                main(channel)?;
+                Content::Data(data)
+            }
+            Kind::Eof => {
+                main(decode_eof(payload)?)?;
+                Content::Eof
+            }
+            Kind::Window => {
+                let (channel, bytes) = decode_window(payload)?;
+                Content::Window(channel, bytes)
+            }
+            Kind::Signal => Content::Signal(decode_signal(payload)?),
+            Kind::Resize => Content::Resize(Size::decode_resize(payload)?),
+            _ => Content::Reset,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! From an inherited process to a clean one: the stream to the host is the only thing kept.
+
+use crate::arguments::{Arguments, Endpoint};
+use crate::guest::Guest;
+use crate::link::Link;
+use crate::spawn::Spawner;
+use crate::{loopback, system};
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+pub(crate) fn prepare(arguments: &Arguments) -> io::Result<Guest> {
+    // Opened while the process is still dumpable: afterwards its files in /proc belong to root.
+    let spawner = Spawner::open();
+    // Others with our user id may not attach to us, read our memory or take our descriptors.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    let (input, output) = take_stream(arguments.endpoint)?;
+    for end in [&input, &output] {
+        let flags = rustix::fs::fcntl_getfl(end)?;
+        rustix::fs::fcntl_setfl(end, flags | OFlags::NONBLOCK)?;
+    }
+    silence_standard()?;
+    close_others([input.as_raw_fd(), output.as_raw_fd()].into_iter().chain(spawner.descriptor()).collect());
+    let signals = system::take_signals()?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    rustix::process::chdir("/")?;
+    if arguments.subreaper {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    }
+    // A sandbox without loopback is of less use, but it is a sandbox.
+    let _ = loopback::bring_up();
+    Ok(Guest::new(Link::new(input, output), signals, spawner, arguments.on_eof))
+}
+
+/// Both directions of the stream, away from the standard descriptors and not for children.
+fn take_stream(endpoint: Endpoint) -> io::Result<(OwnedFd, OwnedFd)> {
+    let away = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+    match endpoint {
+        Endpoint::Inherited(number) => {
+            let fd = system::inherited(number)?;
+            let both = (away(&fd)?, away(&fd)?);
+            // The numbers 0 to 2 are about to be replaced, not closed.
+            if number <= 2 {
+                let _ = std::os::fd::IntoRawFd::into_raw_fd(fd);
+            }
+            Ok(both)
+        }
+        Endpoint::Stdio => {
+            let input = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
+            let output = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 3)?;
+            Ok((input, output))
+        }
+    }
+}
+
+fn silence_standard() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for standard in 0..=2 {
+        system::replace_standard(null.as_fd(), standard)?;
+    }
+    // Where 0 to 2 were not open at all, the null device itself landed on one of them and has to stay.
+    if null.as_raw_fd() <= 2 {
+        let _ = std::os::fd::IntoRawFd::into_raw_fd(null);
+    }
+    Ok(())
+}
+
+fn close_others(mut kept: Vec<RawFd>) {
+    kept.sort_unstable();
+    let mut next = 3;
+    for fd in kept {
+        system::close_range(next, fd - 1);
+        next = fd + 1;
+    }
+    system::close_range(next, RawFd::MAX);
+}
