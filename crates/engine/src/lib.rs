@@ -1,3 +1,30 @@
 //! The verbs and the state machine of sandboxes, and the keeper that serves a running one.
+//!
+//! Surfaces call [`Engine`]; the engine records what it is about to do, asks a backend to do it, and records that it
+//! was done. What a crash leaves in between, [`Engine::gc`] finishes or undoes. Nothing here prints, or reads the
+//! command line, the environment or the home directory.
 
+mod copy;
+mod create;
+mod engine;
+mod error;
+mod gc;
+mod keep;
 pub mod keeper;
+mod list;
+mod one_off;
+mod remove;
+mod session;
+mod start;
+mod stop;
+
+pub use copy::{CopyReport, Skipped, copy_in, copy_out};
+pub use create::CreateRequest;
+pub use engine::{BackendProvider, Engine, EngineConfig};
+pub use error::EngineError;
+pub use gc::{GcAction, GcItem};
+pub use list::{Inspection, Summary};
+pub use one_off::OneOff;
+pub use session::Connection;
+pub use start::Started;
+pub use stop::Stopped;

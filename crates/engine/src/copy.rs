@@ -1,0 +1,182 @@
+//! `cp`: files in and out of a sandbox as a tar stream. What comes out was made by hostile code: see [`extract`].
+
+mod extract;
+mod pack;
+mod pipe;
+
+pub use extract::Skipped;
+
+use crate::error::EngineError;
+use palisade_core::printable;
+use palisade_protocol::client::{Client, StreamEvent, StreamReceiver, StreamSender};
+use palisade_protocol::{Channel, Exit, Open, Refusal, RefusalCode};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CopyReport {
+    pub files: u64,
+    pub bytes: u64,
+    pub skipped: Vec<Skipped>,
+}
+
+/// Copies a host file or tree into the sandbox. A target that is a directory receives it under its own name; any
+/// other target is the new name. A source that ends in `/.` means the directory's contents.
+pub async fn copy_in(client: &Client, source: &Path, target: &str) -> Result<CopyReport, EngineError> {
+    let failed = |reason: String| EngineError::Copy { path: source.display().to_string(), reason };
+    std::fs::symlink_metadata(source).map_err(|error| failed(error.to_string()))?;
+    let contents = source.as_os_str().as_bytes().ends_with(b"/.") || source == Path::new(".");
+    let named =
+        if contents { OsString::from(".") } else { source.file_name().unwrap_or(OsStr::new(".")).to_owned() };
+    let trimmed = if target.len() > 1 { target.trim_end_matches('/') } else { target };
+    let (streams, name) = match open_in(client, trimmed).await? {
+        Ok(streams) => (streams, named),
+        // Not a directory that exists, so it is the new name, in a directory that must.
+        Err(_) => {
+            let (parent, name) = trimmed.rsplit_once('/').unwrap_or((".", trimmed));
+            let parent = if parent.is_empty() { "/" } else { parent };
+            match open_in(client, parent).await? {
+                Ok(streams) => (streams, OsString::from(name)),
+                Err(refusal) => return Err(refused(target, &refusal)),
+            }
+        }
+    };
+    let (sender, mut receiver) = streams;
+    let (writer, mut chunks) = pipe::writer();
+    let tree = source.to_owned();
+    let packing = tokio::task::spawn_blocking(move || pack::pack(&tree, &name, writer));
+    let feed = async {
+        while let Some(chunk) = chunks.recv().await {
+            // A guest that has given up says why on its own stream.
+            if sender.send(&chunk).await.is_err() {
+                break;
+            }
+        }
+        let _ = sender.eof().await;
+    };
+    let ((), outcome) = tokio::join!(feed, finish(&mut receiver, target));
+    drop(chunks);
+    let packed = packing.await.map_err(|error| failed(error.to_string()))?;
+    outcome?;
+    packed.map_err(|error| failed(error.to_string()))
+}
+
+type Streams = (StreamSender, StreamReceiver);
+
+async fn open_in(client: &Client, directory: &str) -> Result<Result<Streams, Refusal>, EngineError> {
+    let (sender, mut receiver) = client.open(Open::TarIn { path: directory.as_bytes().to_vec() }).await?;
+    match receiver.next().await? {
+        Some(StreamEvent::Refused(refusal)) => Ok(Err(refusal)),
+        Some(StreamEvent::Accepted) => Ok(Ok((sender, receiver))),
+        _ => {
+            Err(EngineError::Copy { path: printable(directory), reason: "the sandbox ended the copy".into() })
+        }
+    }
+}
+
+/// Waits for the end of a copy into the sandbox.
+async fn finish(receiver: &mut StreamReceiver, target: &str) -> Result<(), EngineError> {
+    let mut said = Vec::new();
+    while let Some(event) = receiver.next().await? {
+        match event {
+            StreamEvent::Data { channel: Channel::Error, bytes } => remember(&mut said, &bytes),
+            StreamEvent::Exit(Exit::Code(0)) => return Ok(()),
+            StreamEvent::Exit(_) | StreamEvent::Reset => break,
+            _ => {}
+        }
+    }
+    Err(EngineError::Copy { path: printable(target), reason: complaint(&said) })
+}
+
+/// Copies a file or tree out of the sandbox. A target that is an existing directory receives it under its own name;
+/// any other target is the new name, in a directory that must exist.
+pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<CopyReport, EngineError> {
+    let (place, rename) = destination(target)?;
+    let (_sender, mut receiver) = client.open(Open::TarOut { path: source.as_bytes().to_vec() }).await?;
+    match receiver.next().await? {
+        Some(StreamEvent::Refused(refusal)) => return Err(refused(source, &refusal)),
+        Some(StreamEvent::Accepted) => {}
+        _ => {
+            return Err(EngineError::Copy {
+                path: printable(source),
+                reason: "the sandbox ended the copy".into(),
+            });
+        }
+    }
+    let (reader, chunks) = pipe::reader();
+    let extracting = tokio::task::spawn_blocking(move || extract::extract(reader, place, rename));
+    let mut said = Vec::new();
+    let mut exit = None;
+    while let Some(event) = receiver.next().await? {
+        let taken = match event {
+            // The extractor stops listening when it fails; its own result tells why.
+            StreamEvent::Data { channel: Channel::Main, bytes } => chunks.send(bytes).await.is_ok(),
+            StreamEvent::Data { channel: Channel::Error, bytes } => {
+                remember(&mut said, &bytes);
+                true
+            }
+            StreamEvent::Exit(code) => {
+                exit = Some(code);
+                true
+            }
+            _ => true,
+        };
+        if !taken {
+            break;
+        }
+    }
+    drop(chunks);
+    let failed = |reason: String| EngineError::Copy { path: printable(source), reason };
+    let report = extracting.await.map_err(|error| failed(error.to_string()))?;
+    let mut report = report.map_err(|error| failed(error.to_string()))?;
+    match exit {
+        Some(Exit::Code(0)) => {}
+        _ => return Err(failed(complaint(&said))),
+    }
+    report.skipped.extend(
+        String::from_utf8_lossy(&said)
+            .lines()
+            .map(|line| Skipped { path: String::new(), why: printable(line) }),
+    );
+    Ok(report)
+}
+
+/// The directory to write into, opened, and the new name when the target is none.
+fn destination(target: &Path) -> Result<(std::fs::File, Option<OsString>), EngineError> {
+    let failed = |reason: String| EngineError::Copy { path: target.display().to_string(), reason };
+    if target.is_dir() {
+        return Ok((std::fs::File::open(target).map_err(|error| failed(error.to_string()))?, None));
+    }
+    let name = target.file_name().ok_or_else(|| failed("is not a file name".into()))?;
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let parent = std::fs::File::open(parent).map_err(|error| failed(error.to_string()))?;
+    Ok((parent, Some(name.to_owned())))
+}
+
+fn refused(path: &str, refusal: &Refusal) -> EngineError {
+    let reason = match refusal.code {
+        RefusalCode::NotFound => "no such file or directory in the sandbox".to_owned(),
+        _ if refusal.errno > 0 => std::io::Error::from_raw_os_error(refusal.errno).to_string(),
+        _ => printable(&refusal.text),
+    };
+    EngineError::Copy { path: printable(path), reason }
+}
+
+/// Keeps what the guest's side complains of, up to a bound.
+fn remember(said: &mut Vec<u8>, bytes: &[u8]) {
+    const MOST: usize = 64 * 1024;
+    let room = MOST.saturating_sub(said.len());
+    said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+fn complaint(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    match text.trim() {
+        "" => "the copy failed inside the sandbox".into(),
+        text => text.lines().map(printable).collect::<Vec<_>>().join("; "),
+    }
+}

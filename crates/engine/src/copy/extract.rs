@@ -1,0 +1,165 @@
+//! Writing a hostile tar stream into a host directory.
+//!
+//! Every step is relative to an open directory and follows no link; a file appears under its name only when it is
+//! whole; only plain files and directories are made, without set-id bits. Everything else is left out and reported.
+
+use super::CopyReport;
+use palisade_core::printable;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::path::{Component, Path};
+use tar::EntryType;
+
+/// Something that was not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// As the sandbox named it, made printable.
+    pub path: String,
+    pub why: String,
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How many things left out are told one by one.
+const MOST_SKIPPED: usize = 1000;
+
+pub(super) fn extract(
+    stream: impl Read,
+    place: std::fs::File,
+    rename: Option<OsString>,
+) -> io::Result<CopyReport> {
+    let place = OwnedFd::from(place);
+    let mut report = CopyReport::default();
+    let mut archive = tar::Archive::new(stream);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = match entry.path() {
+            Ok(path) => path.into_owned(),
+            Err(error) => {
+                skip(&mut report, Path::new("?"), &error.to_string());
+                continue;
+            }
+        };
+        let Some(names) = plain(&path, rename.as_deref()) else {
+            skip(&mut report, &path, "not a plain relative path");
+            continue;
+        };
+        let outcome = match entry.header().entry_type() {
+            EntryType::Directory => make_directory(place.as_fd(), &names),
+            EntryType::Regular | EntryType::Continuous => {
+                let mode = entry.header().mode().unwrap_or(0o600) & 0o777;
+                let size = entry.size();
+                write_file(place.as_fd(), &names, mode, size, &mut entry).map(|bytes| {
+                    report.files += 1;
+                    report.bytes += bytes;
+                })
+            }
+            EntryType::Symlink | EntryType::Link => Err(Failure::Skip("a link".into())),
+            _ => Err(Failure::Skip("neither a file nor a directory".into())),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Skip(why)) => skip(&mut report, &path, &why),
+            Err(Failure::Stop(error)) => return Err(error),
+        }
+    }
+    Ok(report)
+}
+
+enum Failure {
+    /// This entry is left out.
+    Skip(String),
+    /// The copy cannot go on: the stream broke, or the host cannot write.
+    Stop(io::Error),
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE | Errno::NFILE | Errno::IO => {
+                Failure::Stop(error.into())
+            }
+            Errno::LOOP | Errno::NOTDIR => {
+                Failure::Skip("its place is or lies behind something that is no directory".into())
+            }
+            other => Failure::Skip(io::Error::from(other).to_string()),
+        }
+    }
+}
+
+fn skip(report: &mut CopyReport, path: &Path, why: &str) {
+    if report.skipped.len() < MOST_SKIPPED {
+        report.skipped.push(Skipped { path: printable(&path.to_string_lossy()), why: printable(why) });
+    }
+}
+
+/// The names of a path of plain components, the first replaced when the copy has a new name.
+fn plain(path: &Path, rename: Option<&OsStr>) -> Option<Vec<OsString>> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(name.to_owned()),
+            Component::CurDir => {}
+            Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    if let (Some(first), Some(rename)) = (names.first_mut(), rename) {
+        *first = rename.to_owned();
+    }
+    (!names.is_empty()).then_some(names)
+}
+
+/// Opens the directory that holds the last name, making what is missing on the way.
+fn parent(place: BorrowedFd<'_>, names: &[OsString]) -> Result<OwnedFd, Failure> {
+    let mut here = rustix::io::fcntl_dupfd_cloexec(place, 3)?;
+    for name in names {
+        match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        here = rustix::fs::openat(&here, name, DIRECTORY, Mode::empty())?;
+    }
+    Ok(here)
+}
+
+fn make_directory(place: BorrowedFd<'_>, names: &[OsString]) -> Result<(), Failure> {
+    parent(place, names).map(drop)
+}
+
+fn write_file(
+    place: BorrowedFd<'_>,
+    names: &[OsString],
+    mode: u32,
+    size: u64,
+    content: &mut impl Read,
+) -> Result<u64, Failure> {
+    let Some((name, above)) = names.split_last() else { return Err(Failure::Skip("it has no name".into())) };
+    let parent = parent(place, above)?;
+    let fresh = format!(".palisade-copy-{}", std::process::id());
+    // A leftover of an earlier, interrupted copy by a process of the same number.
+    let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&parent, fresh.as_str(), flags, Mode::from_raw_mode(0o600))?;
+    let mut file = std::fs::File::from(file);
+    let written = io::copy(content, &mut file).map_err(Failure::Stop).and_then(|bytes| {
+        if bytes < size {
+            return Err(Failure::Stop(io::ErrorKind::UnexpectedEof.into()));
+        }
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode | 0o200))?;
+        // Replaces a file or a link of that name; a directory of that name stays and the entry is left out.
+        rustix::fs::renameat(&parent, fresh.as_str(), &parent, name)?;
+        Ok(bytes)
+    });
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use super::*;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+fn archive(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    build(&mut builder);
+    builder.into_inner().unwrap()
+}
+
+/// An entry whose header says whatever a hostile guest likes.
+fn raw(
+    builder: &mut tar::Builder<Vec<u8>>,
+    path: &[u8],
+    kind: EntryType,
+    link: &str,
+    mode: u32,
+    data: &[u8],
+) {
+    let mut header = tar::Header::new_gnu();
+    header.as_mut_bytes()[..path.len()].copy_from_slice(path);
+    header.set_entry_type(kind);
+    if !link.is_empty() {
+        header.set_link_name(link).unwrap();
+    }
+    header.set_mode(mode);
+    header.set_size(data.len() as u64);
+    header.set_cksum();
+    builder.append(&header, data).unwrap();
+}
+
+fn unpack(bytes: &[u8], place: &Path, rename: Option<&str>) -> CopyReport {
+    extract(bytes, std::fs::File::open(place).unwrap(), rename.map(OsString::from)).unwrap()
+}
+
+#[test]
+fn files_and_directories_arrive_and_set_id_bits_do_not() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| {
+        raw(builder, b"top", EntryType::Directory, "", 0o755, b"");
+        raw(builder, b"top/run", EntryType::Regular, "", 0o6755, b"#!/bin/sh\n");
+    });
+    let report = unpack(&bytes, place.path(), None);
+    assert_eq!((report.files, report.bytes, report.skipped), (1, 10, vec![]));
+    let meta = std::fs::metadata(place.path().join("top/run")).unwrap();
+    assert_eq!(meta.mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn a_new_name_replaces_only_the_top() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| raw(builder, b"top/top", EntryType::Regular, "", 0o644, b"x"));
+    unpack(&bytes, place.path(), Some("fresh"));
+    assert!(place.path().join("fresh/top").is_file());
+}
+
+#[test]
+fn nothing_outside_is_ever_written_and_everything_left_out_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let (place, outside) = (root.path().join("place"), root.path().join("outside"));
+    std::fs::create_dir(&place).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    symlink(&outside, place.join("planted")).unwrap();
+    let target = outside.join("hit").display().to_string();
+    let bytes = archive(|builder| {
+        raw(builder, b"../hit", EntryType::Regular, "", 0o644, b"x");
+        raw(builder, target.as_bytes(), EntryType::Regular, "", 0o644, b"x");
+        raw(builder, b"planted/hit", EntryType::Regular, "", 0o644, b"x");
+        raw(builder, b"link", EntryType::Symlink, &outside.display().to_string(), 0o777, b"");
+        raw(builder, b"link/hit", EntryType::Regular, "", 0o644, b"x");
+        raw(builder, b"hard", EntryType::Link, "/etc/passwd", 0o644, b"");
+        raw(builder, b"fifo", EntryType::Fifo, "", 0o644, b"");
+        raw(builder, b"device", EntryType::Char, "", 0o644, b"");
+        raw(builder, b"good\x1b[31m", EntryType::Regular, "", 0o644, b"x");
+    });
+    let report = unpack(&bytes, &place, None);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    let skipped: Vec<&str> = report.skipped.iter().map(|skipped| skipped.path.as_str()).collect();
+    assert_eq!(skipped, ["../hit", &target, "planted/hit", "link", "hard", "fifo", "device"]);
+    // The name `link` was free again, so what lies below it is an ordinary directory.
+    assert!(place.join("link/hit").is_file() && !place.join("link").is_symlink());
+    assert_eq!(report.files, 2);
+}
+
+#[test]
+fn an_existing_link_is_replaced_not_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let (place, outside) = (root.path().join("place"), root.path().join("secret"));
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(&outside, "mine").unwrap();
+    symlink(&outside, place.join("file")).unwrap();
+    unpack(&archive(|builder| raw(builder, b"file", EntryType::Regular, "", 0o644, b"theirs")), &place, None);
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(place.join("file")).unwrap(), "theirs");
+}
+
+#[test]
+fn a_stream_that_breaks_off_leaves_no_partial_file() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| raw(builder, b"big", EntryType::Regular, "", 0o644, &[7; 5000]));
+    let cut = &bytes[..2000];
+    assert!(extract(cut, std::fs::File::open(place.path()).unwrap(), None).is_err());
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}

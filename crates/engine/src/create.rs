@@ -1,0 +1,51 @@
+//! `create`: a record and an intent first, then the backend's own resources.
+
+use crate::engine::{Engine, new_id, now};
+use crate::error::EngineError;
+use palisade_core::{Method, Policy, SandboxDir, SandboxName, SandboxSpec};
+use palisade_host::process;
+use palisade_store::{NewSandbox, Row};
+
+#[derive(Debug, Clone)]
+pub struct CreateRequest {
+    pub name: SandboxName,
+    pub method: Method,
+    pub policy: Policy,
+}
+
+impl Engine {
+    pub async fn create(&self, request: CreateRequest) -> Result<Row, EngineError> {
+        let backend = self.backend(request.method)?;
+        let id = new_id().map_err(EngineError::io("make an id"))?;
+        let span = tracing::info_span!("create", sandbox.select = %request.method, sandbox.id = %id);
+        let store = self.store()?;
+        let spec = SandboxSpec {
+            dir: Some(SandboxDir::new(self.config.state.join("sandboxes").join(id.as_str()))),
+            id,
+            name: Some(request.name),
+            method: request.method,
+            policy: request.policy,
+            identity: self.identity(),
+            owner: self.owner()?.to_owned(),
+        };
+        let new = NewSandbox { spec, uid_base: self.uid_base(), at: now() };
+        let inserted = store.insert(&new, &process::this_process())?;
+        let made = {
+            let _entered = span.enter();
+            backend.create(&inserted.spec)
+        };
+        if let Err(error) = made.await {
+            // Undone in the order of gc, which would do the same after a crash here.
+            backend.remove(&inserted.spec).await?;
+            store.delete(inserted.spec.id.as_str())?;
+            return Err(error.into());
+        }
+        store.end_intent(inserted.intent)?;
+        span.in_scope(|| tracing::info!("created"));
+        self.row(inserted.spec.id.as_str())
+    }
+
+    pub(crate) fn row(&self, text: &str) -> Result<Row, EngineError> {
+        Ok(self.store()?.find(text)?)
+    }
+}

@@ -1,0 +1,104 @@
+//! What can go wrong with a verb.
+
+use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, SandboxName, State};
+use palisade_protocol::client::ClientError;
+use palisade_store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
+    WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
+    #[error("sandbox '{name}' did not {what} within {seconds} s")]
+    Timeout { name: SandboxName, what: &'static str, seconds: u64 },
+    #[error("the keeper of sandbox '{name}' could not be started: {reason}")]
+    Keeper { name: SandboxName, reason: String },
+    /// What a keeper process reported of its own failure, carried over with its code.
+    #[error("{message}")]
+    Reported { code: String, exit: u8, message: String, hints: Vec<String> },
+    #[error("{what}: {source}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path}: {reason}")]
+    Copy { path: String, reason: String },
+}
+
+impl EngineError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl Diagnostic for EngineError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Backend(error) => error.code(),
+            Self::Client(_) => "guest-connection",
+            Self::WrongState { .. } => "wrong-state",
+            Self::Timeout { .. } => "timeout",
+            Self::Keeper { .. } => "keeper-failed",
+            Self::Reported { code, .. } => known_code(code),
+            Self::Io { .. } => "io",
+            Self::Copy { .. } => "copy-failed",
+        }
+    }
+
+    fn exit(&self) -> ExitCode {
+        match self {
+            Self::Store(error) => error.exit(),
+            Self::Backend(error) => error.exit(),
+            Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
+            Self::WrongState { .. } => ExitCode::Conflict,
+            Self::Timeout { .. } => ExitCode::Timeout,
+            Self::Reported { exit, .. } => known_exit(*exit),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.hints(),
+            Self::Backend(error) => error.hints(),
+            Self::WrongState { hint, .. } => vec![hint.clone()],
+            Self::Keeper { .. } => vec!["`palisade doctor` tells whether the method works here".into()],
+            Self::Timeout { name, .. } => {
+                vec![format!("`palisade rm --force {name}` ends it whatever it does")]
+            }
+            Self::Reported { hints, .. } => hints.clone(),
+            Self::Client(_) | Self::Io { .. } | Self::Copy { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Codes are static; one that came as text from a keeper of another build may be unknown here.
+fn known_code(text: &str) -> ErrorCode {
+    const CODES: [ErrorCode; 6] = [
+        "method-unavailable",
+        "method-unsupported",
+        "limit-not-enforceable",
+        "host-directory-refused",
+        "host-directory-busy",
+        "timeout",
+    ];
+    CODES.into_iter().find(|code| *code == text).unwrap_or("keeper-failed")
+}
+
+fn known_exit(number: u8) -> ExitCode {
+    let exits = [
+        ExitCode::Preflight,
+        ExitCode::NotFound,
+        ExitCode::Conflict,
+        ExitCode::Timeout,
+        ExitCode::Configuration,
+    ];
+    exits.into_iter().find(|exit| *exit as u8 == number).unwrap_or(ExitCode::Failed)
+}

@@ -1,0 +1,177 @@
+//! The life of a keeper process: start the guest, tell whoever waits, serve, and put everything away.
+
+use crate::engine::{Engine, now};
+use crate::error::EngineError;
+use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
+use crate::start::KeeperReport;
+use palisade_core::{Backend, Diagnostic, Event, Liveness, SandboxSpec, State};
+use palisade_host::process;
+use palisade_store::Row;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a guest may take to answer at its start.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+/// How long a sandbox's processes have when nobody said otherwise.
+const GRACE_MS: u32 = 5_000;
+
+pub(crate) const SOCKET: &str = "keeper.sock";
+
+impl Engine {
+    /// Becomes the keeper of a sandbox, until it ends. `report` is told once whether it is up, and then dropped.
+    pub async fn keep(&self, id: &str, report: impl Write) -> Result<(), EngineError> {
+        let row = self.row(id)?;
+        let span = tracing::info_span!("keep", sandbox.select = %row.spec.method, sandbox.id = %row.id());
+        span.in_scope(|| tracing::info!("keeper starts"));
+        self.store()?.set_keeper(row.id(), Some(&process::this_process()))?;
+        // Somebody may have judged the start dead in the meantime; then this keeper is not wanted any more.
+        let row = self.row(id)?;
+        if row.state != State::Starting {
+            self.store()?.set_keeper(row.id(), None)?;
+            return Err(EngineError::WrongState {
+                name: row.name.clone(),
+                state: row.state,
+                verb: "keep",
+                hint: "start it again".into(),
+            });
+        }
+        let backend = self.backend(row.spec.method)?;
+        let (keeper, config) = match self.bring_up(&row, &backend).await {
+            Ok(up) => up,
+            Err(error) => {
+                tell(report, &failure(&error));
+                let reason = error.to_string();
+                span.in_scope(|| tracing::error!(%reason, "the sandbox did not come up"));
+                return self.put_away(&row, &backend, State::Error, Some(&reason)).await;
+            }
+        };
+        tell(report, &KeeperReport::Ready);
+        span.in_scope(|| tracing::info!("running"));
+        let (end, closing) = keeper.serve(config).await;
+        span.in_scope(|| tracing::info!(?end, "ending"));
+        self.end(&row, &backend, end, closing).await
+    }
+
+    async fn bring_up(
+        &self,
+        row: &Row,
+        backend: &Arc<dyn Backend>,
+    ) -> Result<(Keeper, KeeperConfig), EngineError> {
+        let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
+            name: row.name.clone(),
+            reason: "it has no directory".into(),
+        })?;
+        let listener =
+            socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
+        let terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
+        backend.start(&row.spec).await?;
+        let keeper = greet(backend, &row.spec).await?;
+        let liveness = backend.inspect(&row.spec).await?;
+        self.note_limits(row, &liveness)?;
+        self.store()?.transition_if(row.id(), &[State::Starting], State::Running, None, now())?;
+        let status = serde_json::to_string(&liveness).unwrap_or_default();
+        let config = KeeperConfig {
+            listener,
+            status_json: Box::new(move || status.clone()),
+            allowed_uid: rustix::process::geteuid().as_raw(),
+            terminate,
+        };
+        Ok((keeper, config))
+    }
+
+    fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
+        for limit in liveness.limits.iter().filter(|limit| !limit.enforced) {
+            tracing::warn!(limit = limit.limit, why = limit.how, "a default limit is not enforced");
+            let event = Event::LimitNotEnforced { limit: limit.limit.clone(), why: limit.how.clone() };
+            self.store()?.append_event(row.id(), &event, now())?;
+        }
+        Ok(())
+    }
+
+    async fn end(
+        &self,
+        row: &Row,
+        backend: &Arc<dyn Backend>,
+        end: KeeperEnd,
+        closing: Closing,
+    ) -> Result<(), EngineError> {
+        let (state, reason) = match end {
+            KeeperEnd::StopAsked { grace_ms } => {
+                self.shut_down(row, &closing, grace_ms).await?;
+                (State::Stopped, None)
+            }
+            KeeperEnd::TerminateSignal => {
+                self.shut_down(row, &closing, GRACE_MS).await?;
+                (State::Stopped, Some("the keeper was told to end".to_owned()))
+            }
+            KeeperEnd::GuestGone(why) => (State::Error, Some(format!("the guest is gone: {why}"))),
+            KeeperEnd::Violation(violation) => {
+                let event = Event::ProtocolViolation { detail: violation.to_string() };
+                self.store()?.append_event(row.id(), &event, now())?;
+                (State::Error, Some(format!("the guest broke the protocol: {violation}")))
+            }
+        };
+        let result = self.put_away(row, backend, state, reason.as_deref()).await;
+        closing.finish().await;
+        result
+    }
+
+    async fn shut_down(&self, row: &Row, closing: &Closing, grace_ms: u32) -> Result<(), EngineError> {
+        self.store()?.transition_if(row.id(), &[State::Running], State::Stopping, None, now())?;
+        if !closing.shut_guest_down(grace_ms).await {
+            tracing::warn!("the guest did not leave in time and is ended by force");
+        }
+        Ok(())
+    }
+
+    /// Gives back what lived while the sandbox ran, and records the end.
+    async fn put_away(
+        &self,
+        row: &Row,
+        backend: &Arc<dyn Backend>,
+        state: State,
+        reason: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let stopped = backend.stop(&row.spec).await;
+        if let Some(dir) = &row.spec.dir {
+            // Absent when the socket could not be made.
+            let _ = std::fs::remove_file(dir.socket());
+        }
+        let store = self.store()?;
+        store.transition_if(
+            row.id(),
+            &[State::Starting, State::Running, State::Stopping],
+            state,
+            reason,
+            now(),
+        )?;
+        store.set_keeper(row.id(), None)?;
+        Ok(stopped?)
+    }
+}
+
+/// The handshake, and the backend's explanation when there is none.
+pub(crate) async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Result<Keeper, EngineError> {
+    let stream = backend.connect(spec).await?;
+    match tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await {
+        Ok(Ok(keeper)) => Ok(keeper),
+        Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
+    }
+}
+
+fn failure(error: &EngineError) -> KeeperReport {
+    KeeperReport::Failed {
+        code: error.code().into(),
+        exit: error.exit() as u8,
+        message: error.to_string(),
+        hints: error.hints(),
+    }
+}
+
+/// Whoever started the keeper may be gone; the keeper goes on all the same.
+fn tell(mut report: impl Write, what: &KeeperReport) {
+    let line = serde_json::to_string(what).unwrap_or_default();
+    let _ = writeln!(report, "{line}");
+    let _ = report.flush();
+}

@@ -1,0 +1,101 @@
+//! `ls` and `inspect`: they look and change nothing.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::keep::SOCKET;
+use crate::keeper::socket;
+use palisade_core::{Capabilities, HostPath, Layout, Method, Policy, SandboxId, SandboxName, State};
+use palisade_protocol::client::{Client, StreamEvent};
+use palisade_protocol::{KeeperVerb, Open, Report};
+use palisade_store::{BadRow, Row};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A keeper that does not answer a question about itself in this time is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    pub id: SandboxId,
+    pub name: SandboxName,
+    pub method: Method,
+    pub state: State,
+    pub error: Option<String>,
+    pub created_at: i64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Inspection {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub isolation: &'static str,
+    pub host_uid: u32,
+    pub directory: Option<HostPath>,
+    pub keeper_pid: Option<u32>,
+    pub policy: Policy,
+    pub layout: Layout,
+    pub capabilities: Capabilities,
+    /// The backend's own account while it runs: which limits are enforced, and how.
+    pub running: Option<serde_json::Value>,
+}
+
+impl Engine {
+    pub fn list(&self) -> Result<(Vec<Summary>, Vec<BadRow>), EngineError> {
+        let listing = self.store()?.list()?;
+        Ok((listing.rows.iter().map(summary).collect(), listing.bad))
+    }
+
+    pub async fn inspect(&self, name: &str) -> Result<Inspection, EngineError> {
+        let row = self.row(name)?;
+        let backend = self.backend(row.spec.method)?;
+        let running = if Self::keeper_lives(&row) { self.keeper_status(&row).await } else { None };
+        Ok(Inspection {
+            summary: summary(&row),
+            isolation: if row.spec.method == Method::Noop {
+                "none: commands run on the host"
+            } else {
+                "isolated"
+            },
+            host_uid: row.spec.identity.uid,
+            directory: row.spec.dir.as_ref().map(|dir| dir.path().clone()),
+            keeper_pid: row.keeper.as_ref().filter(|_| Self::keeper_lives(&row)).map(|keeper| keeper.pid),
+            layout: backend.layout(&row.spec),
+            capabilities: backend.capabilities(),
+            policy: row.spec.policy,
+            running,
+        })
+    }
+
+    async fn keeper_status(&self, row: &Row) -> Option<serde_json::Value> {
+        let ask = async {
+            let dir = row.spec.dir.as_ref()?;
+            let stream = socket::connect(dir.path(), SOCKET).await.ok()?;
+            let (client, _) = Client::connect(stream).await.ok()?;
+            let (_sender, mut receiver) = client.open(Open::Keeper(KeeperVerb::Status)).await.ok()?;
+            while let Ok(Some(event)) = receiver.next().await {
+                if let StreamEvent::Report(Report::Keeper(json)) = event {
+                    return serde_json::from_str(&json).ok();
+                }
+            }
+            None
+        };
+        tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
+    }
+}
+
+/// The state as it really is: a record that says "running" while the keeper is dead is an error not yet recorded.
+fn summary(row: &Row) -> Summary {
+    let dead = row.state.has_keeper() && row.keeper.is_some() && !Engine::keeper_lives(row);
+    Summary {
+        id: row.id().clone(),
+        name: row.name.clone(),
+        method: row.spec.method,
+        state: if dead { State::Error } else { row.state },
+        error: if dead {
+            Some("its keeper died; `palisade gc` puts it in order".into())
+        } else {
+            row.error.clone()
+        },
+        created_at: row.created_at,
+    }
+}

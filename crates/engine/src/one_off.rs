@@ -1,0 +1,73 @@
+//! `run`: a sandbox for one command, kept by this very process. No record, no keeper process, nothing left behind;
+//! what a `kill -9` leaves is found by name, see `gc`.
+
+use crate::engine::{Engine, new_id};
+use crate::error::EngineError;
+use palisade_core::{Backend, Layout, Method, Policy, SandboxSpec};
+use palisade_protocol::client::Client;
+use std::sync::Arc;
+use std::time::Duration;
+
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// A running one-off sandbox. It must be ended with [`OneOff::end`]; should its process die instead, everything
+/// inside dies with it.
+pub struct OneOff {
+    pub client: Client,
+    pub layout: Layout,
+    spec: SandboxSpec,
+    backend: Arc<dyn Backend>,
+}
+
+impl std::fmt::Debug for OneOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneOff").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    pub async fn one_off(&self, method: Method, policy: Policy) -> Result<OneOff, EngineError> {
+        let backend = self.backend(method)?;
+        let spec = SandboxSpec {
+            id: new_id().map_err(EngineError::io("make an id"))?,
+            name: None,
+            method,
+            policy,
+            dir: None,
+            identity: self.identity(),
+            owner: self.owner()?.to_owned(),
+        };
+        tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
+        backend.start(&spec).await?;
+        match greet(&backend, &spec).await {
+            Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend }),
+            Err(error) => {
+                backend.stop(&spec).await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Result<Client, EngineError> {
+    let stream = backend.connect(spec).await?;
+    match tokio::time::timeout(HANDSHAKE, Client::connect(stream)).await {
+        Ok(Ok((client, _))) => Ok(client),
+        Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
+    }
+}
+
+impl OneOff {
+    /// Which limits hold, and how.
+    pub async fn limits(&self) -> Result<Vec<palisade_core::Enforcement>, EngineError> {
+        Ok(self.backend.inspect(&self.spec).await?.limits)
+    }
+
+    /// Ends everything inside and gives back what the run held.
+    pub async fn end(self) -> Result<(), EngineError> {
+        let Self { client, spec, backend, .. } = self;
+        // The guest leaves when its stream is closed.
+        drop(client);
+        Ok(backend.stop(&spec).await?)
+    }
+}
