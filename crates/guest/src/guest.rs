@@ -8,7 +8,7 @@ use crate::arguments::OnEof;
 use crate::command::Command;
 use crate::dial::Dial;
 use crate::link::{Link, Received};
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, Ports};
 use crate::session::{Key, Sessions};
 use crate::shutdown::{Shutdown, kill_everybody};
 use crate::spawn::Spawner;
@@ -60,7 +60,7 @@ enum Ready {
 impl Guest {
     pub(crate) fn new(link: Link, signals: OwnedFd, spawner: Spawner, on_eof: OnEof) -> Self {
         Self {
-            shared: Shared { link, sessions: Sessions::default(), spawner },
+            shared: Shared { link, sessions: Sessions::default(), spawner, ports: Ports::default() },
             signals,
             on_eof,
             greeted: false,
@@ -320,7 +320,7 @@ impl Guest {
 
     /// The stream that was asked for, or none when it was answered at once.
     fn make(&mut self, id: StreamId, open: Open) -> Result<Option<Box<dyn Stream>>, Refusal> {
-        let Shared { link, sessions, spawner } = &mut self.shared;
+        let Shared { link, sessions, spawner, .. } = &mut self.shared;
         Ok(Some(match open {
             Open::Exec(request) => match &request.session {
                 Some(name) => Box::new(sessions.start(name, &request, spawner)?),

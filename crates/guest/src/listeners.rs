@@ -8,9 +8,31 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often to look; the kernel offers no event for it without privileges.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The state of a listening socket, as /proc writes it.
 const LISTEN: &str = "0A";
+
+/// The ports as last seen, for everybody who watches: the kernel takes its time to list them.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    ports: BTreeSet<u16>,
+    seen: Option<Instant>,
+}
+
+impl Ports {
+    fn at(&mut self, now: Instant) -> &BTreeSet<u16> {
+        // A little less than the interval, so that two watchers with nearly the same beat share one look.
+        if self.seen.is_none_or(|seen| now.duration_since(seen) >= INTERVAL / 2) {
+            self.ports = ["/proc/net/tcp", "/proc/net/tcp6"]
+                .iter()
+                .filter_map(|table| std::fs::read_to_string(table).ok())
+                .flat_map(|table| listening(&table).collect::<Vec<_>>())
+                .collect();
+            self.seen = Some(now);
+        }
+        &self.ports
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Listeners {
@@ -41,17 +63,13 @@ impl Stream for Listeners {
             return Progress::Open;
         }
         self.next = now + INTERVAL;
-        let ports: BTreeSet<u16> = ["/proc/net/tcp", "/proc/net/tcp6"]
-            .iter()
-            .filter_map(|table| std::fs::read_to_string(table).ok())
-            .flat_map(|table| listening(&table).collect::<Vec<_>>())
-            .collect();
+        let ports = shared.ports.at(now);
         if self.told.is_none() {
             shared.link.send(&accepted_frame(stream));
         }
-        if self.told.as_ref() != Some(&ports) {
+        if self.told.as_ref() != Some(ports) {
             shared.link.send(&Report::Listeners(ports.iter().copied().collect()).frame(stream));
-            self.told = Some(ports);
+            self.told = Some(ports.clone());
         }
         Progress::Open
     }

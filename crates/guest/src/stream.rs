@@ -1,6 +1,7 @@
 //! What every kind of stream can do. The loop knows streams only through this.
 
 use crate::link::Link;
+use crate::listeners::Ports;
 use crate::session::Sessions;
 use crate::spawn::Spawner;
 use palisade_protocol::{Channel, Exit, Size, StreamId, Violation};
@@ -14,6 +15,7 @@ pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) sessions: Sessions,
     pub(crate) spawner: Spawner,
+    pub(crate) ports: Ports,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

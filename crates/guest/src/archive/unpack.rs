@@ -98,7 +98,10 @@ impl Unpacker {
                         OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     let file = rustix::fs::openat(&parent, temporary, flags, Mode::from_raw_mode(0o600))?;
                     let mut file = File::from(file);
-                    io::copy(entry, &mut file)?;
+                    let announced = entry.size();
+                    if io::copy(entry, &mut file)? != announced {
+                        return Err(io::Error::other("the stream breaks off in the middle of it"));
+                    }
                     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
                     Ok(rustix::fs::futimens(&file, &modified_at(modified))?)
                 })

@@ -71,15 +71,27 @@ impl Guest {
         let mut command = Command::new(program);
         command.args(["serve", "--fd", &number.to_string(), "--subreaper"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: the descriptor is open, and clearing its flag between fork and exec allocates nothing.
+        // A second copy under a high number stands for what careless hosts leave open.
+        // SAFETY: the descriptor is open, and both calls between fork and exec allocate nothing.
         unsafe {
-            command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
-                -1 => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
+            command.pre_exec(move || {
+                match (libc::dup2(number, 200), libc::fcntl(number, libc::F_SETFD, 0)) {
+                    (-1, _) | (_, -1) => Err(std::io::Error::last_os_error()),
+                    _ => Ok(()),
+                }
             });
         }
         let child = command.spawn().unwrap();
         Self::over(child, ours)
+    }
+
+    /// A guest that has the socket as its standard input and output, like in a container.
+    pub fn on_stdio(arguments: &[&str]) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new(program());
+        command.args(["serve", "--stdio", "--subreaper"]).args(arguments);
+        command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+        Self::over(command.spawn().unwrap(), ours)
     }
 
     fn over(child: Child, socket: UnixStream) -> Self {
@@ -205,13 +217,16 @@ impl Guest {
         }
     }
 
-    /// Reads output until it contains `text`; everything read.
+    /// Reads standard output until it contains `text`; everything read.
     pub fn read_until(&mut self, stream: StreamId, text: &str) -> String {
         let mut seen = Vec::new();
         loop {
             let frame = self.receive_on(stream);
             match frame.kind {
-                Kind::Data => seen.extend_from_slice(decode_data(&frame.payload).unwrap().1),
+                Kind::Data => match decode_data(&frame.payload).unwrap() {
+                    (Channel::Main, data) => seen.extend_from_slice(data),
+                    (Channel::Error, _) => continue,
+                },
                 Kind::Window => continue,
                 other => panic!("{other:?} before {text:?}, after {:?}", String::from_utf8_lossy(&seen)),
             }
