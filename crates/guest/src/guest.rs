@@ -9,6 +9,7 @@ use crate::command::Command;
 use crate::dial::Dial;
 use crate::link::{Link, Received};
 use crate::listeners::{Listeners, Ports};
+use crate::processes::Household;
 use crate::session::{Key, Sessions};
 use crate::shutdown::{Shutdown, kill_everybody};
 use crate::spawn::Spawner;
@@ -38,6 +39,7 @@ const SIGNAL_RECORD: usize = 128;
 pub(crate) struct Guest {
     shared: Shared,
     signals: OwnedFd,
+    household: Household,
     on_eof: OnEof,
     /// Whether this connection began with a hello.
     greeted: bool,
@@ -62,6 +64,7 @@ impl Guest {
         Self {
             shared: Shared { link, sessions: Sessions::default(), spawner, ports: Ports::default() },
             signals,
+            household: Household::mine(),
             on_eof,
             greeted: false,
             streams: BTreeMap::new(),
@@ -355,10 +358,8 @@ impl Guest {
         let mut records = [0; SIGNAL_RECORD * 8];
         let mut terminate = false;
         while let Ok(read @ 1..) = rustix::io::read(self.signals.as_fd(), &mut records) {
-            // Each record begins with the number of its signal.
-            terminate |= records[..read]
-                .chunks(SIGNAL_RECORD)
-                .any(|record| record.starts_with(&libc::SIGTERM.to_ne_bytes()));
+            terminate |=
+                records[..read].chunks_exact(SIGNAL_RECORD).any(|record| asks_to_end(record, self.household));
         }
         for (pid, exit) in reap() {
             self.child_ended(pid, exit);
@@ -378,6 +379,15 @@ impl Guest {
             self.progress(id);
         }
     }
+}
+
+/// Whether the signal is a request to end that counts. To the first process of a namespace it has to come from
+/// outside, which shows as a sender without a number: inside, killing by name or user hits the guest by accident.
+fn asks_to_end(record: &[u8], household: Household) -> bool {
+    let number =
+        |at: usize| record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+    let (signal, sender) = (number(0), number(12));
+    signal == Some(libc::SIGTERM as u32) && (household != Household::Everybody || sender == Some(0))
 }
 
 /// Everybody who ended, ours or adopted.
@@ -428,5 +438,25 @@ impl<'a> Content<'a> {
             Kind::Resize => Content::Resize(Size::decode_resize(payload)?),
             _ => Content::Reset,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(signal: i32, sender: u32) -> Vec<u8> {
+        let mut record = vec![0; SIGNAL_RECORD];
+        record[..4].copy_from_slice(&signal.to_ne_bytes());
+        record[12..16].copy_from_slice(&sender.to_ne_bytes());
+        record
+    }
+
+    #[test]
+    fn the_first_process_is_only_ended_from_outside() {
+        assert!(asks_to_end(&record(libc::SIGTERM, 0), Household::Everybody));
+        assert!(!asks_to_end(&record(libc::SIGTERM, 42), Household::Everybody));
+        assert!(asks_to_end(&record(libc::SIGTERM, 42), Household::Descendants(7)));
+        assert!(!asks_to_end(&record(libc::SIGCHLD, 0), Household::Everybody));
     }
 }
