@@ -1,1 +1,88 @@
-fn main() {}
+//! The `palisade` program: reads the command line, the environment and the home directory, calls the engine, and
+//! prints. The only room that does any of these.
+
+mod arguments;
+mod backends;
+mod commands;
+mod context;
+mod failure;
+mod logging;
+mod output;
+mod relay;
+mod terminal;
+
+use arguments::Cli;
+use clap::{CommandFactory, FromArgMatches};
+use failure::Failure;
+use palisade_core::ExitCode;
+use std::ffi::OsString;
+use std::path::Path;
+
+fn main() -> std::process::ExitCode {
+    terminal::restore_on_panic();
+    let arguments = called_as(std::env::args_os().collect());
+    let status = match parse(&arguments).and_then(commands::run) {
+        Ok(status) => status,
+        Err(failure) => failure.report(),
+    };
+    // Helper threads may still wait for input that nobody needs any more, so the process is ended outright.
+    std::process::exit(i32::from(status))
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli, Failure> {
+    let name = program_name(arguments);
+    let command = Cli::command().name(name).bin_name(name);
+    let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    Cli::from_arg_matches(&matches).map_err(Failure::Usage)
+}
+
+/// The names under which the specifications know this program; each is a link to it.
+const LINK_NAMES: [&str; 3] = ["kinfra", "keystone", "budgie"];
+
+fn program_name(arguments: &[OsString]) -> &'static str {
+    let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    LINK_NAMES.into_iter().find(|name| called.is_some_and(|called| called == *name)).unwrap_or("palisade")
+}
+
+/// `budgie --sandbox …` is `palisade mcp --sandbox …`; the other link names take Palisade's commands as they are.
+fn called_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let sandbox = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--sandbox"));
+    if program_name(&arguments) == "budgie" && arguments.get(1).is_some_and(sandbox) {
+        arguments.insert(1, "mcp".into());
+    }
+    arguments
+}
+
+/// Exit status of the program.
+type Status = u8;
+
+const OK: Status = ExitCode::Ok as Status;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn link_names_are_recognised_by_the_last_part_of_the_path() {
+        assert_eq!(program_name(&words("/usr/bin/keystone ls")), "keystone");
+        assert_eq!(program_name(&words("./kinfra")), "kinfra");
+        assert_eq!(program_name(&words("palisade")), "palisade");
+        assert_eq!(program_name(&[]), "palisade");
+    }
+
+    #[test]
+    fn budgie_with_its_own_flag_means_mcp() {
+        assert_eq!(called_as(words("budgie --sandbox")), words("budgie mcp --sandbox"));
+        assert_eq!(called_as(words("budgie ls")), words("budgie ls"));
+        assert_eq!(called_as(words("palisade --sandbox")), words("palisade --sandbox"));
+    }
+}

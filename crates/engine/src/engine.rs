@@ -24,6 +24,8 @@ pub struct EngineConfig {
     pub uid_base: u32,
     /// The command that becomes a keeper when a sandbox's id is appended.
     pub keeper_command: Vec<OsString>,
+    /// All that a keeper gets of the environment.
+    pub keeper_environment: Vec<(OsString, OsString)>,
     pub backends: Box<dyn BackendProvider>,
 }
 

@@ -77,6 +77,8 @@ impl Engine {
         let mut child = std::process::Command::new(program)
             .args(arguments)
             .arg(row.id().as_str())
+            .env_clear()
+            .envs(self.config.keeper_environment.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

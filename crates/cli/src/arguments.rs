@@ -1,0 +1,94 @@
+//! The command line. Each command's own arguments are in its own file.
+
+use crate::commands;
+use clap::{Args, Parser, Subcommand};
+
+/// Sandboxes for coding agents and the people who work with them.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalFlags,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GlobalFlags {
+    /// Isolation method: bwrap, docker, podman, microvm, kubernetes or noop
+    #[arg(
+        long,
+        global = true,
+        visible_alias = "backend",
+        value_name = "METHOD",
+        help_heading = "Global options"
+    )]
+    pub(crate) method: Option<String>,
+    /// Least severe log level on stderr: off, error, warn, info, debug or trace
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
+    pub(crate) log_level: Option<String>,
+    /// Form of log lines: text or json
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub(crate) log_format: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(commands::run::Arguments),
+    Create(commands::create::Arguments),
+    Start(commands::start::Arguments),
+    Stop(commands::stop::Arguments),
+    Rm(commands::rm::Arguments),
+    Ls(commands::ls::Arguments),
+    Inspect(commands::inspect::Arguments),
+    Exec(commands::exec::Arguments),
+    Shell(commands::shell::Arguments),
+    Cp(commands::cp::Arguments),
+    Gc(commands::gc::Arguments),
+    Doctor(commands::doctor::Arguments),
+    Config(commands::config::Arguments),
+    Trust(commands::trust::Arguments),
+    Completions(commands::completions::Arguments),
+    #[command(name = "__keeper", hide = true)]
+    Keeper(commands::keeper::Arguments),
+}
+
+/// What a sandbox may see and use; shared by `run` and `create`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct PolicyFlags {
+    /// Show DIR as /workspace; writable unless it ends in :ro
+    #[arg(short = 'w', long = "workspace", value_name = "DIR[:ro]")]
+    pub(crate) workspace: Option<String>,
+    /// Show a host path inside; writable unless it ends in :ro
+    #[arg(long = "mount", value_name = "HOST:GUEST[:ro]")]
+    pub(crate) mounts: Vec<String>,
+    /// Show a directory of tools read-only at its own path, and find programs in it
+    #[arg(long = "tool", value_name = "DIR")]
+    pub(crate) tools: Vec<String>,
+    /// Show the host's /opt read-only
+    #[arg(long)]
+    pub(crate) opt: bool,
+    /// Network mode: none, allowlist or open
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<String>,
+    /// Memory limit, such as 512M or 8G
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Processor limit, such as 2 or 0.5
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) cpus: Option<String>,
+    /// Limit on processes and threads
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) pids: Option<String>,
+    /// Size of /tmp and other in-memory places, such as 1G
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) tmp: Option<String>,
+}
+
+/// Variables for a command inside; shared by `run`, `exec` and `shell`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct EnvironmentFlags {
+    /// Set a variable inside; without a value, take it from this environment
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,79 @@
+//! `palisade cp`.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_core::{SandboxName, printable};
+use palisade_engine::{CopyReport, copy_in, copy_out};
+use std::path::Path;
+
+/// Copy files into or out of a running sandbox
+///
+/// One of the two is in the sandbox, as NAME:PATH. A target that is a directory receives the source under its own
+/// name. What comes out of a sandbox is never followed: links and special files are left out and told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What to copy, as PATH or NAME:PATH
+    pub(crate) source: String,
+    /// Where to, as PATH or NAME:PATH
+    pub(crate) target: String,
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let report = match (place(&arguments.source), place(&arguments.target)) {
+        (Place::Host(source), Place::Sandbox { name, path }) => {
+            let connection = context.engine.connect(name).await?;
+            let path = inside(path, &connection.layout.workspace);
+            copy_in(&connection.client, Path::new(source), &path).await?
+        }
+        (Place::Sandbox { name, path }, Place::Host(target)) => {
+            let connection = context.engine.connect(name).await?;
+            let path = inside(path, &connection.layout.workspace);
+            copy_out(&connection.client, &path, Path::new(target)).await?
+        }
+        (Place::Host(_), Place::Host(_)) => {
+            return Err(Failure::usage(
+                "neither path is in a sandbox",
+                "name the sandbox: palisade cp file NAME:/workspace, or palisade cp NAME:file .",
+            ));
+        }
+        (Place::Sandbox { .. }, Place::Sandbox { .. }) => {
+            return Err(Failure::usage(
+                "both paths are in a sandbox",
+                "copy out of the one, then into the other",
+            ));
+        }
+    };
+    tell(&report);
+    Ok(OK)
+}
+
+enum Place<'a> {
+    Host(&'a str),
+    Sandbox { name: &'a str, path: &'a str },
+}
+
+/// `NAME:PATH` with a proper name is in a sandbox; anything else, such as `./a:b`, is on the host.
+fn place(text: &str) -> Place<'_> {
+    match text.split_once(':') {
+        Some((name, path)) if SandboxName::new(name).is_ok() => Place::Sandbox { name, path },
+        _ => Place::Host(text),
+    }
+}
+
+/// A relative path inside is meant from the workspace.
+fn inside(path: &str, workspace: &str) -> String {
+    match path {
+        "" | "." => workspace.to_owned(),
+        absolute if absolute.starts_with('/') => absolute.to_owned(),
+        relative => format!("{workspace}/{relative}"),
+    }
+}
+
+fn tell(report: &CopyReport) {
+    for skipped in &report.skipped {
+        let place = if skipped.path.is_empty() { String::new() } else { format!("{}: ", skipped.path) };
+        output::warning(&format!("left out {place}{}", printable(&skipped.why)));
+    }
+    output::note(&format!("copied {} files, {} bytes", report.files, report.bytes));
+}

@@ -1,0 +1,134 @@
+//! `palisade doctor`: tries the methods for real and says what is wrong and how to mend it.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_core::{Capabilities, Capability, Check, CheckStatus, Diagnostic, ExitCode, Method, Origin};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Check whether the selected method works here
+///
+/// Every check runs the thing it is about. The exit code is 4 when the selected method cannot be used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Check every method, not only the selected one
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Serialize)]
+struct Diagnosis {
+    selected: Method,
+    origin: Origin,
+    methods: Vec<MethodReport>,
+}
+
+#[derive(Serialize)]
+struct MethodReport {
+    method: Method,
+    usable: bool,
+    checks: Vec<Check>,
+    capabilities: Option<Capabilities>,
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let selection = context.settings.method();
+    let methods = if arguments.all { Method::ALL.to_vec() } else { vec![selection.method] };
+    let mut reports = Vec::new();
+    for method in methods {
+        reports.push(examine(context, method).await);
+    }
+    let usable = reports.iter().any(|report| report.method == selection.method && report.usable);
+    tracing::info!(
+        sandbox.select = %selection.method,
+        origin = %selection.origin,
+        preflight = if usable { "passed" } else { "failed" },
+        "sandbox method"
+    );
+    let diagnosis = Diagnosis { selected: selection.method, origin: selection.origin, methods: reports };
+    if arguments.json {
+        output::json(&diagnosis)?;
+    } else {
+        output::data(&describe(&diagnosis))?;
+    }
+    Ok(if usable { OK } else { ExitCode::Preflight as Status })
+}
+
+async fn examine(context: &Context, method: Method) -> MethodReport {
+    match context.engine.backend(method) {
+        Ok(backend) => {
+            let preflight = backend.preflight().await;
+            MethodReport {
+                method,
+                usable: preflight.passed(),
+                checks: preflight.checks,
+                capabilities: Some(backend.capabilities()),
+            }
+        }
+        Err(error) => {
+            let check = Check::failed("build", "not available in this build", error.hints().join("; "));
+            MethodReport { method, usable: false, checks: vec![check], capabilities: None }
+        }
+    }
+}
+
+fn describe(diagnosis: &Diagnosis) -> String {
+    let mut text = format!("selected: {} (from {})\n\n", diagnosis.selected, diagnosis.origin);
+    let mut rows = Vec::new();
+    for report in &diagnosis.methods {
+        for check in &report.checks {
+            let mark = match check.status {
+                CheckStatus::Ok => "ok",
+                CheckStatus::Warning => "warning",
+                CheckStatus::Failed => "FAILED",
+            };
+            rows.push(vec![
+                report.method.to_string(),
+                check.name.clone(),
+                mark.to_owned(),
+                check.detail.clone(),
+            ]);
+        }
+    }
+    text.push_str(&output::table(&["METHOD", "CHECK", "RESULT", "DETAIL"], &rows));
+    for report in &diagnosis.methods {
+        for check in report.checks.iter().filter(|check| check.status != CheckStatus::Ok) {
+            if let Some(fix) = &check.fix {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n{} / {}: {}", report.method, check.name, fix);
+            }
+        }
+    }
+    text.push_str("\n\n");
+    text.push_str(&capabilities(diagnosis));
+    text
+}
+
+fn capabilities(diagnosis: &Diagnosis) -> String {
+    let name = |capability: &Capability| {
+        serde_json::to_value(capability)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    let names: Vec<String> = Capability::ALL.iter().map(name).collect();
+    let mut header = vec!["METHOD"];
+    header.extend(names.iter().map(String::as_str));
+    let rows: Vec<Vec<String>> = diagnosis
+        .methods
+        .iter()
+        .map(|report| {
+            let cell = |capability: &Capability| match &report.capabilities {
+                Some(capabilities) if capabilities.has(*capability) => "yes".to_owned(),
+                Some(_) => "no".to_owned(),
+                None => "-".to_owned(),
+            };
+            std::iter::once(report.method.to_string()).chain(Capability::ALL.iter().map(cell)).collect()
+        })
+        .collect();
+    output::table(&header, &rows)
+}

@@ -1,0 +1,59 @@
+//! `palisade ls`.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_core::printable;
+
+/// List the sandboxes
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let (sandboxes, bad) = context.engine.list()?;
+    for row in &bad {
+        output::warning(&format!(
+            "the record of sandbox '{}' cannot be read: {}",
+            printable(&row.id),
+            row.why
+        ));
+    }
+    if arguments.json {
+        output::json(&sandboxes)?;
+        return Ok(OK);
+    }
+    if sandboxes.is_empty() {
+        output::note("no sandboxes; create one with: palisade create NAME");
+        return Ok(OK);
+    }
+    let now = crate::context::now();
+    let rows: Vec<Vec<String>> = sandboxes
+        .iter()
+        .map(|sandbox| {
+            vec![
+                sandbox.name.to_string(),
+                sandbox.state.to_string(),
+                sandbox.method.to_string(),
+                age(now - sandbox.created_at),
+                sandbox.id.short().to_owned(),
+                sandbox.error.as_deref().map(printable).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    output::data(&output::table(&["NAME", "STATE", "METHOD", "AGE", "ID", ""], &rows))?;
+    Ok(OK)
+}
+
+fn age(milliseconds: i64) -> String {
+    let seconds = (milliseconds / 1000).max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

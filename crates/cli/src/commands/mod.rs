@@ -1,0 +1,76 @@
+//! One file per command. Each parses into its own arguments, calls the engine, and prints.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod cp;
+pub(crate) mod create;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod gc;
+pub(crate) mod inspect;
+pub(crate) mod keeper;
+pub(crate) mod ls;
+pub(crate) mod rm;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod start;
+pub(crate) mod stop;
+pub(crate) mod trust;
+
+use crate::Status;
+use crate::arguments::{Cli, Command};
+use crate::context::Context;
+use crate::failure::Failure;
+
+pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
+    let global = &cli.global;
+    match cli.command {
+        // Without settings or state, so that it works when those are broken.
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Run(arguments) => {
+            let context = Context::new(global, Some(&arguments.policy))?;
+            block_on(run::run(&context, arguments))
+        }
+        Command::Create(arguments) => {
+            let context = Context::new(global, Some(&arguments.policy))?;
+            block_on(create::run(&context, arguments))
+        }
+        Command::Trust(arguments) => trust::run(global, &arguments),
+        other => {
+            let context = Context::new(global, None)?;
+            block_on(dispatch(&context, other))
+        }
+    }
+}
+
+async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure> {
+    match command {
+        Command::Start(arguments) => start::run(context, &arguments).await,
+        Command::Stop(arguments) => stop::run(context, &arguments).await,
+        Command::Rm(arguments) => rm::run(context, &arguments).await,
+        Command::Ls(arguments) => ls::run(context, &arguments),
+        Command::Inspect(arguments) => inspect::run(context, &arguments).await,
+        Command::Exec(arguments) => exec::run(context, arguments).await,
+        Command::Shell(arguments) => shell::run(context, arguments).await,
+        Command::Cp(arguments) => cp::run(context, &arguments).await,
+        Command::Gc(arguments) => gc::run(context, &arguments).await,
+        Command::Doctor(arguments) => doctor::run(context, &arguments).await,
+        Command::Config(arguments) => config::run(context, &arguments),
+        Command::Keeper(arguments) => keeper::run(context, &arguments).await,
+        Command::Run(_) | Command::Create(_) | Command::Trust(_) | Command::Completions(_) => {
+            Err(Failure::failed("internal", "this command is handled before"))
+        }
+    }
+}
+
+/// One thread is enough for everything this program waits for, and starts fastest.
+fn block_on(future: impl Future<Output = Result<Status, Failure>>) -> Result<Status, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed("io", format!("cannot start: {error}")))?;
+    let result = runtime.block_on(future);
+    // A thread that waits for input which never comes must not keep the program alive.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,45 @@
+//! `palisade run`: one command in a sandbox of its own, gone when the command ends.
+
+use crate::Status;
+use crate::arguments::{EnvironmentFlags, PolicyFlags};
+use crate::context::{Context, bound_workspace};
+use crate::failure::Failure;
+use crate::relay::{self, Input, Tty};
+use crate::terminal;
+use palisade_core::Workspace;
+use std::ffi::OsString;
+
+/// Run one command in a sandbox of its own
+///
+/// The sandbox has no network and sees nothing of the host but its programs, read-only, and what the options name.
+/// It is gone when the command ends. The exit code is the command's own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    #[command(flatten)]
+    pub(crate) environment: EnvironmentFlags,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
+    let workspace = match &arguments.policy.workspace {
+        Some(text) => bound_workspace(text)?,
+        None => Workspace::Scratch,
+    };
+    let variables = relay::variables(&arguments.environment.env)?;
+    let policy = context.policy(workspace)?;
+    let method = context.method();
+    context.announce(method);
+    let sandbox = context.engine.one_off(method, policy).await?;
+    super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await?;
+    let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
+    let outcome =
+        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, Input::Relayed, tty).await;
+    let ended = sandbox.end().await;
+    let status = outcome?;
+    ended?;
+    Ok(status)
+}

@@ -1,0 +1,39 @@
+//! `palisade shell`.
+
+use crate::Status;
+use crate::arguments::EnvironmentFlags;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::relay::{self, Input, Tty};
+use crate::terminal;
+
+/// Open a shell in a running sandbox
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) environment: EnvironmentFlags,
+    /// Name or id
+    pub(crate) name: String,
+}
+
+/// The shells to try, best first; a sandbox need not have the first.
+const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
+
+pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
+    if !terminal::is_interactive() {
+        return Err(Failure::usage(
+            "shell needs a terminal, and this is none",
+            format!(
+                "to run a command: palisade exec {} -- COMMAND",
+                palisade_core::printable(&arguments.name)
+            ),
+        ));
+    }
+    let variables = relay::variables(&arguments.environment.env)?;
+    let connection = context.engine.connect(&arguments.name).await?;
+    let [first, second] = SHELLS;
+    let present = connection.client.exec_collect(relay::probe(first), 4096).await.is_ok();
+    let shell = if present { first } else { second };
+    let command = vec![shell.into(), "-l".into()];
+    relay::run(&connection.client, &connection.layout, command, variables, Input::Relayed, Tty::Yes).await
+}

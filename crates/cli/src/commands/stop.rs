@@ -1,0 +1,25 @@
+//! `palisade stop`.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_engine::Stopped;
+use std::time::Duration;
+
+/// Stop a sandbox; its home and workspace stay
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Name or id
+    pub(crate) name: String,
+    /// Seconds for the processes inside to end by themselves
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub(crate) grace: u64,
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let outcome = context.engine.stop(&arguments.name, Duration::from_secs(arguments.grace)).await?;
+    if outcome == Stopped::Already {
+        output::note(&format!("{} is not running", palisade_core::printable(&arguments.name)));
+    }
+    Ok(OK)
+}

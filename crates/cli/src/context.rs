@@ -1,0 +1,275 @@
+//! What the program knows of its surroundings: directories, settings, and the engine made from them. The only file
+//! that reads the environment and the home directory for settings.
+
+use crate::arguments::{GlobalFlags, PolicyFlags};
+use crate::backends::Backends;
+use crate::failure::Failure;
+use palisade_backend_process::ProcessConfig;
+use palisade_config::{Flags, ProjectSource, Settings, Sources, environment, find_project};
+use palisade_core::policy::Network;
+use palisade_core::{Access, ExitCode, HostPath, Method, Policy, Workspace};
+use palisade_engine::{Engine, EngineConfig};
+use palisade_store::Store;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
+/// Where the guest binary is, when not beside this program.
+const GUEST_VARIABLE: &str = "PALISADE_GUEST";
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+}
+
+impl Context {
+    pub(crate) fn new(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
+        let state = state_directory()?;
+        let settings = settings(global, policy, &state)?;
+        crate::logging::start(&settings);
+        let engine = engine(state, &settings)?;
+        Ok(Self { settings, engine })
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        self.settings.method.value
+    }
+
+    /// Says which method is used and why; on the fast path the start itself is the check.
+    pub(crate) fn announce(&self, method: Method) {
+        let origin = &self.settings.method.origin;
+        tracing::info!(
+            sandbox.select = %method,
+            origin = %origin,
+            preflight = "by the start itself",
+            "sandbox method"
+        );
+        if method == Method::Noop {
+            crate::output::warning(
+                "method 'noop': no isolation, commands run on the host with your own rights",
+            );
+        }
+    }
+
+    /// The policy from the settings and the flags of this command.
+    pub(crate) fn policy(&self, workspace: Workspace) -> Result<Policy, Failure> {
+        let policy = self.settings.policy(workspace);
+        let mut targets: Vec<&str> = policy.mounts.iter().map(|mount| mount.guest.as_str()).collect();
+        targets.sort_unstable();
+        if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::usage(
+                format!("two mounts have the same target {}", pair[0]),
+                "give each mount a target of its own",
+            ));
+        }
+        if self.method() == Method::Noop && policy.network != Network::Open {
+            tracing::debug!("noop enforces no network policy");
+        }
+        Ok(policy)
+    }
+}
+
+fn settings(
+    global: &GlobalFlags,
+    policy: Option<&PolicyFlags>,
+    state: &HostPath,
+) -> Result<Settings, Failure> {
+    let mut flags = Flags {
+        method: global.method.clone(),
+        log_level: global.log_level.clone(),
+        log_format: global.log_format.clone(),
+        ..Flags::default()
+    };
+    if let Some(policy) = policy {
+        flags.network.clone_from(&policy.network);
+        flags.memory.clone_from(&policy.memory);
+        flags.cpus.clone_from(&policy.cpus);
+        flags.pids.clone_from(&policy.pids);
+        flags.tmp.clone_from(&policy.tmp);
+        flags.opt = policy.opt.then_some(true);
+        flags.tools.clone_from(&policy.tools);
+        flags.mounts = policy.mounts.iter().map(|mount| absolute_mount(mount)).collect::<Result<_, _>>()?;
+    }
+    let sources = Sources {
+        system: Some(SYSTEM_CONFIG.into()),
+        user: Some(config_directory()?.join("palisade/config.toml")),
+        project: project(state)?,
+        environment: setting_variables()?,
+        flags,
+    };
+    Ok(palisade_config::load(&sources)?)
+}
+
+/// A relative host side of a `--mount` is meant from the current directory.
+fn absolute_mount(mount: &str) -> Result<String, Failure> {
+    if mount.starts_with('/') || !mount.contains(':') || mount.starts_with(':') {
+        return Ok(mount.to_owned());
+    }
+    let here = std::env::current_dir()
+        .map_err(|error| Failure::failed("io", format!("no current directory: {error}")))?;
+    Ok(here.join(mount).to_string_lossy().into_owned())
+}
+
+/// The project's file, and what the user trusted of it. The store is only opened when there is one.
+fn project(state: &HostPath) -> Result<Option<ProjectSource>, Failure> {
+    let Ok(here) = std::env::current_dir() else { return Ok(None) };
+    let Some(path) = find_project(&here) else { return Ok(None) };
+    let trusted_digest = if state.join("state.db").as_path().exists() {
+        open_store(state)?.trust_get(&path.to_string_lossy())?
+    } else {
+        None
+    };
+    Ok(Some(ProjectSource { path, trusted_digest }))
+}
+
+fn open_store(state: &HostPath) -> Result<Store, Failure> {
+    // The file exists, so no new instance id is needed.
+    Ok(Store::open(state.as_path(), String::new)?)
+}
+
+fn setting_variables() -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for name in environment::ALL {
+        let Some(value) = std::env::var_os(name) else { continue };
+        let value = value.into_string().map_err(|_| Failure::Told {
+            code: "config-invalid-value",
+            exit: ExitCode::Configuration,
+            message: format!("the environment variable {name} is not text"),
+            hints: vec![format!("unset {name}, or set it to a proper value")],
+        })?;
+        found.push((name.to_owned(), value));
+    }
+    Ok(found)
+}
+
+fn state_directory() -> Result<HostPath, Failure> {
+    let base = base_directory("XDG_STATE_HOME", ".local/state")?;
+    HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
+}
+
+fn config_directory() -> Result<PathBuf, Failure> {
+    base_directory("XDG_CONFIG_HOME", ".config")
+}
+
+/// As the XDG specification has it: the variable when it is an absolute path, else a place in the home directory.
+fn base_directory(variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
+    match std::env::var_os(variable).map(PathBuf::from) {
+        Some(path) if path.is_absolute() => Ok(path),
+        _ => match std::env::home_dir() {
+            Some(home) if home.is_absolute() => Ok(home.join(in_home)),
+            _ => Err(Failure::Told {
+                code: "no-home",
+                exit: ExitCode::Configuration,
+                message: format!("neither {variable} nor HOME is set to an absolute path"),
+                hints: vec![format!("set HOME, or {variable}")],
+            }),
+        },
+    }
+}
+
+fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::failed("io", format!("cannot find this program itself: {error}")))
+}
+
+/// Beside this program, or in the libexec directory of the same installation.
+fn guest_binary() -> Result<HostPath, Failure> {
+    let host =
+        |path: PathBuf| HostPath::new(path).map_err(|error| Failure::failed("no-guest", error.to_string()));
+    if let Some(path) = std::env::var_os(GUEST_VARIABLE) {
+        return host(path.into());
+    }
+    let program = this_program()?;
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let beside = directory.join("palisade-guest");
+    let libexec = directory.join("../libexec/palisade/palisade-guest");
+    let found = [&beside, &libexec].into_iter().find(|path| path.is_file()).cloned();
+    match found {
+        Some(path) => host(std::fs::canonicalize(&path).unwrap_or(path)),
+        None => Err(Failure::Told {
+            code: "no-guest",
+            exit: ExitCode::Preflight,
+            message: format!("the guest program is not installed: {} is missing", beside.display()),
+            hints: vec!["build it with scripts/build-guest, or install with make install".into()],
+        }),
+    }
+}
+
+/// A keeper lives long and needs little: nothing of the user's environment but where things are.
+fn keeper_environment() -> Vec<(OsString, OsString)> {
+    const KEPT: [&str; 10] = [
+        "HOME",
+        "PATH",
+        "XDG_STATE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+        "PALISADE_GUEST",
+        "PALISADE_LOG",
+        "PALISADE_LOG_FORMAT",
+        "TMPDIR",
+        "RUST_BACKTRACE",
+    ];
+    KEPT.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}
+
+/// For commands that must work whatever a project's file says.
+pub(crate) fn engine_without_project(global: &GlobalFlags) -> Result<Engine, Failure> {
+    let state = state_directory()?;
+    let flags = Flags {
+        log_level: global.log_level.clone(),
+        log_format: global.log_format.clone(),
+        ..Flags::default()
+    };
+    let sources = Sources {
+        system: Some(SYSTEM_CONFIG.into()),
+        user: Some(config_directory()?.join("palisade/config.toml")),
+        project: None,
+        environment: setting_variables()?,
+        flags,
+    };
+    let settings = palisade_config::load(&sources)?;
+    crate::logging::start(&settings);
+    engine(state, &settings)
+}
+
+pub(crate) fn now() -> i64 {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    elapsed.map_or(0, |elapsed| elapsed.as_millis() as i64)
+}
+
+fn engine(state: HostPath, settings: &Settings) -> Result<Engine, Failure> {
+    let process = ProcessConfig {
+        guest: guest_binary()?,
+        state: state.clone(),
+        search_path: std::env::var_os("PATH")
+            .map(|path| std::env::split_paths(&path).collect())
+            .unwrap_or_default(),
+        user_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
+    };
+    Ok(Engine::new(EngineConfig {
+        state,
+        uid_base: settings.uid_base.value,
+        keeper_command: vec![this_program()?.into(), "__keeper".into()],
+        keeper_environment: keeper_environment(),
+        backends: Box::new(Backends::new(process)),
+    }))
+}
+
+/// Reads `DIR[:ro]`.
+pub(crate) fn bound_workspace(text: &str) -> Result<Workspace, Failure> {
+    let (path, access) = match text.rsplit_once(':') {
+        Some((path, "ro")) => (path, Access::ReadOnly),
+        Some((path, "rw")) => (path, Access::ReadWrite),
+        _ => (text, Access::ReadWrite),
+    };
+    let refuse = |reason: String| Failure::Told {
+        code: "host-directory-refused",
+        exit: ExitCode::Usage,
+        message: format!("cannot use '{}' as the workspace: {reason}", path.escape_debug()),
+        hints: vec!["give an existing directory, as in -w . or -w path/to/project:ro".into()],
+    };
+    let real = std::fs::canonicalize(path).map_err(|error| refuse(error.to_string()))?;
+    let host = HostPath::new(real).map_err(|error| refuse(error.to_string()))?;
+    Ok(Workspace::Bound { host, access })
+}

@@ -1,0 +1,91 @@
+//! Every way a command can fail, and how it is told: `error:`, the causes, and a `hint:` each.
+
+use crate::{Status, output};
+use palisade_config::ConfigError;
+use palisade_core::{BackendError, Diagnostic, ExitCode};
+use palisade_engine::EngineError;
+use palisade_store::StoreError;
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// From the parser, which renders itself; also asks for help or the version.
+    Usage(clap::Error),
+    Engine(EngineError),
+    Config(ConfigError),
+    /// Found by this program itself.
+    Told {
+        code: &'static str,
+        exit: ExitCode,
+        message: String,
+        hints: Vec<String>,
+    },
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Told { code: "usage", exit: ExitCode::Usage, message: message.into(), hints: vec![hint.into()] }
+    }
+
+    pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Told { code, exit: ExitCode::Failed, message: message.into(), hints: Vec::new() }
+    }
+
+    /// Tells the user, and gives the exit status.
+    pub(crate) fn report(self) -> Status {
+        match self {
+            Self::Usage(error) => {
+                // Help and version go to stdout with status 0; the parser knows which is which.
+                let _ = error.print();
+                u8::try_from(error.exit_code()).unwrap_or(ExitCode::Usage as u8)
+            }
+            Self::Engine(error) => tell(&error),
+            Self::Config(error) => tell(&error),
+            Self::Told { code, exit, message, hints } => {
+                output::error(&message, &[], &hints);
+                tracing::debug!(code, "failed");
+                exit as Status
+            }
+        }
+    }
+}
+
+fn tell(error: &dyn Diagnostic) -> Status {
+    let mut causes = Vec::new();
+    let message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        // Most messages already end in their cause.
+        if !message.contains(&text) {
+            causes.push(text);
+        }
+        source = cause.source();
+    }
+    output::error(&message, &causes, &error.hints());
+    tracing::debug!(code = error.code(), "failed");
+    error.exit() as Status
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<BackendError> for Failure {
+    fn from(error: BackendError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}

@@ -1,0 +1,85 @@
+//! The only place that writes: data to stdout, everything else to stderr. Colour only on a terminal.
+#![allow(clippy::print_stderr, reason = "this is the one way to the user's screen")]
+
+use crate::Failure;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+fn colour_on_stderr() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn label(colour: &str, text: &str) -> String {
+    if colour_on_stderr() { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+pub(crate) fn error(message: &str, causes: &[String], hints: &[String]) {
+    eprintln!("{} {message}", label("1;31", "error:"));
+    for cause in causes {
+        eprintln!("  {} {cause}", label("31", "cause:"));
+    }
+    for hint in hints {
+        eprintln!("{} {hint}", label("1;36", "hint:"));
+    }
+}
+
+pub(crate) fn warning(message: &str) {
+    eprintln!("{} {message}", label("1;33", "warning:"));
+}
+
+pub(crate) fn note(message: &str) {
+    eprintln!("{message}");
+}
+
+/// Data for whoever reads stdout. A reader that has gone away is not an error worth telling.
+pub(crate) fn data(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed("io", format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::failed("internal", format!("cannot write JSON: {error}")))?;
+    data(&format!("{text}\n"))
+}
+
+/// Columns padded to their widest cell; the last one is left as it is.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(header.get(column).map(|cell| cell.len())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> =
+            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(&mut header.iter().copied());
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_end_clean() {
+        let rows = vec![
+            vec!["a".into(), "running".into(), "x".into()],
+            vec!["longer".into(), "é".into(), String::new()],
+        ];
+        assert_eq!(
+            table(&["NAME", "STATE", "C"], &rows),
+            "NAME    STATE    C\na       running  x\nlonger  é\n"
+        );
+    }
+}

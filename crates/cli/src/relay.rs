@@ -1,0 +1,319 @@
+//! Between the user's own input, output and signals and a command inside a sandbox. Bytes are relayed; a descriptor
+//! of the host's never goes inside.
+
+use crate::failure::Failure;
+use crate::terminal::{self, RawMode};
+use crate::{Status, output};
+use palisade_core::{Layout, printable};
+use palisade_engine::EngineError;
+use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamSender};
+use palisade_protocol::{Channel, ExecRequest, Open, Refusal, RefusalCode};
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Pieces of output that may wait for a slow reader of ours before the sandbox has to wait.
+const PIECES: usize = 8;
+const PIECE: usize = 64 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    Relayed,
+    Empty,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tty {
+    Yes,
+    No,
+}
+
+/// What the command's own failure to start means as an exit status, as shells have it.
+const CANNOT_EXECUTE: Status = 126;
+const NOT_FOUND: Status = 127;
+
+/// Runs a command to its end, in the sandbox's workspace, and gives its exit status.
+pub(crate) async fn run(
+    client: &Client,
+    layout: &Layout,
+    command: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    input: Input,
+    tty: Tty,
+) -> Result<Status, Failure> {
+    let program = command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default();
+    tracing::debug!(program, tty = ?tty, "exec");
+    let request = request(layout, command, variables, input, tty);
+    let (sender, mut receiver) = client.open(Open::Exec(request)).await.map_err(EngineError::from)?;
+    match receiver.next().await.map_err(EngineError::from)? {
+        Some(StreamEvent::Accepted) => {}
+        Some(StreamEvent::Refused(refusal)) => return Ok(refused(&program, &layout.workspace, &refusal)),
+        _ => return Err(EngineError::from(ClientError::Closed).into()),
+    }
+    let raw = match tty {
+        Tty::Yes => {
+            Some(RawMode::enter().map_err(|error| Failure::failed("io", format!("the terminal: {error}")))?)
+        }
+        Tty::No => None,
+    };
+    if input == Input::Relayed {
+        relay_input(sender.clone());
+    }
+    let signals = tokio::spawn(forward_signals(sender.clone(), tty));
+    let mut writer = None;
+    let end = loop {
+        match receiver.next().await {
+            Ok(Some(StreamEvent::Data { channel, bytes })) => {
+                let writer = writer.get_or_insert_with(Writer::start);
+                // Our own reader has gone away: the command learns it as it would in a pipeline.
+                if writer.pieces.send((channel, bytes)).await.is_err() {
+                    break Ok(SIGPIPE_STATUS);
+                }
+            }
+            Ok(Some(StreamEvent::Exit(exit))) => break Ok(exit.status()),
+            Ok(Some(StreamEvent::Reset) | None) => break Err(ClientError::Closed),
+            Ok(Some(_)) => {}
+            Err(error) => break Err(error),
+        }
+    };
+    signals.abort();
+    if let Some(writer) = writer {
+        writer.finish();
+    }
+    drop(raw);
+    end.map_err(|error| EngineError::from(error).into())
+}
+
+const SIGPIPE_STATUS: Status = 141;
+
+fn request(
+    layout: &Layout,
+    command: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    input: Input,
+    tty: Tty,
+) -> ExecRequest {
+    let mut environment: Vec<(Vec<u8>, Vec<u8>)> =
+        layout.environment.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
+    if tty == Tty::Yes {
+        let kind = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
+        environment.push((b"TERM".to_vec(), kind.into_vec()));
+    }
+    environment.extend(variables.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())));
+    // The last one given wins, and each name is there once.
+    let mut env: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(environment.len());
+    for (name, value) in environment {
+        env.retain(|(known, _)| *known != name);
+        env.push((name, value));
+    }
+    let join = |(mut name, value): (Vec<u8>, Vec<u8>)| {
+        name.push(b'=');
+        name.extend(value);
+        name
+    };
+    ExecRequest {
+        argv: command.into_iter().map(OsString::into_vec).collect(),
+        env: env.into_iter().map(join).collect(),
+        cwd: layout.workspace.clone().into_bytes(),
+        stdin: input == Input::Relayed || tty == Tty::Yes,
+        pty: (tty == Tty::Yes).then(terminal::size),
+        session: None,
+    }
+}
+
+/// Whether a program is there and runs: it is asked for nothing.
+pub(crate) fn probe(shell: &str) -> ExecRequest {
+    ExecRequest {
+        argv: vec![shell.into(), b"-c".to_vec(), b":".to_vec()],
+        cwd: b"/".to_vec(),
+        ..ExecRequest::default()
+    }
+}
+
+/// Reads `NAME[=VALUE]`; without a value it is taken from our own environment.
+pub(crate) fn variables(given: &[OsString]) -> Result<Vec<(OsString, OsString)>, Failure> {
+    given.iter().map(variable).collect()
+}
+
+fn variable(word: &OsString) -> Result<(OsString, OsString), Failure> {
+    let bytes = word.as_bytes();
+    let split = bytes.iter().position(|&byte| byte == b'=');
+    let name = OsString::from_vec(bytes[..split.unwrap_or(bytes.len())].to_vec());
+    let good = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let name_bytes = name.as_bytes();
+    if name_bytes.is_empty() || name_bytes[0].is_ascii_digit() || !name_bytes.iter().all(good) {
+        return Err(Failure::usage(
+            format!("'{}' is not the name of a variable", printable(&name.to_string_lossy())),
+            "names have letters, digits and '_' and do not start with a digit",
+        ));
+    }
+    match split {
+        Some(at) => Ok((name, OsString::from_vec(bytes[at + 1..].to_vec()))),
+        None => match std::env::var_os(&name) {
+            Some(value) => Ok((name, value)),
+            None => Err(Failure::usage(
+                format!("the variable {} is not set here", name.to_string_lossy()),
+                "export it, or give a value with --env NAME=VALUE",
+            )),
+        },
+    }
+}
+
+fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
+    const ENOENT: i32 = 2;
+    let reason = match refusal.errno {
+        0 => printable(&refusal.text),
+        errno => {
+            let text = std::io::Error::from_raw_os_error(errno).to_string();
+            text.split(" (os error").next().unwrap_or_default().to_owned()
+        }
+    };
+    match refusal.code {
+        RefusalCode::Exec if refusal.errno == ENOENT => {
+            output::error(&format!("{program}: command not found in the sandbox"), &[], &[]);
+            NOT_FOUND
+        }
+        RefusalCode::Cwd => {
+            output::error(&format!("cannot enter {workspace} in the sandbox: {reason}"), &[], &[]);
+            CANNOT_EXECUTE
+        }
+        _ => {
+            output::error(&format!("{program}: cannot be started in the sandbox: {reason}"), &[], &[]);
+            CANNOT_EXECUTE
+        }
+    }
+}
+
+/// Reads our standard input on a thread of its own, since it cannot be waited for in any other way without changing
+/// a file description that we share with others. The thread is left behind at the end of the program.
+fn relay_input(sender: StreamSender) {
+    let (pieces, mut received) = mpsc::channel::<Vec<u8>>(PIECES);
+    let read = move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut buffer = vec![0u8; PIECE];
+        loop {
+            match stdin.read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(count) => {
+                    if pieces.blocking_send(buffer[..count].to_vec()).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("stdin".into()).stack_size(128 * 1024).spawn(read);
+    tokio::spawn(async move {
+        if started.is_ok() {
+            while let Some(piece) = received.recv().await {
+                if sender.send(&piece).await.is_err() {
+                    return;
+                }
+            }
+        }
+        // The command may have ended already.
+        let _ = sender.eof().await;
+    });
+}
+
+async fn forward_signals(sender: StreamSender, tty: Tty) {
+    const FORWARDED: [SignalKind; 6] = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    let (heard, mut signals) = mpsc::unbounded_channel();
+    for kind in FORWARDED {
+        if let Ok(mut stream) = signal(kind) {
+            let heard = heard.clone();
+            tokio::spawn(async move { while stream.recv().await.is_some() && heard.send(kind).is_ok() {} });
+        }
+    }
+    let mut resized = signal(SignalKind::window_change()).ok();
+    loop {
+        let window = async {
+            match (&mut resized, tty) {
+                (Some(resized), Tty::Yes) => resized.recv().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let sent = tokio::select! {
+            Some(kind) = signals.recv() => sender.signal(kind.as_raw_value() as u8).await,
+            _ = window => sender.resize(terminal::size()).await,
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Our output, written on a thread of its own in the order it came, so that a slow reader of ours holds up the
+/// command and nothing else.
+struct Writer {
+    pieces: mpsc::Sender<(Channel, Vec<u8>)>,
+    thread: std::io::Result<std::thread::JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start() -> Self {
+        let (pieces, mut received) = mpsc::channel::<(Channel, Vec<u8>)>(PIECES);
+        let write = move || {
+            while let Some((channel, bytes)) = received.blocking_recv() {
+                let written = match channel {
+                    Channel::Main => {
+                        let mut stdout = std::io::stdout().lock();
+                        stdout.write_all(&bytes).and_then(|()| stdout.flush())
+                    }
+                    Channel::Error => std::io::stderr().lock().write_all(&bytes),
+                };
+                if written.is_err() && channel == Channel::Main {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(write);
+        Self { pieces, thread }
+    }
+
+    /// Waits until everything is written.
+    fn finish(self) {
+        drop(self.pieces);
+        if let Ok(thread) = self.thread {
+            // It does not panic; should it, there is nothing left to write with.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_have_a_name_and_perhaps_a_value() {
+        assert_eq!(variable(&"A=b=c".into()).unwrap(), ("A".into(), "b=c".into()));
+        assert_eq!(variable(&"A=".into()).unwrap(), ("A".into(), "".into()));
+        for bad in ["", "=x", "1A=x", "A B=x", "A-B", "LD_PRELOAD\n=x"] {
+            assert!(variable(&bad.into()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_given_variable_replaces_the_sandboxs_own() {
+        let layout = Layout {
+            workspace: "/workspace".into(),
+            home: "/home/agent".into(),
+            user: "agent".into(),
+            environment: vec![("HOME".into(), "/home/agent".into()), ("PATH".into(), "/bin".into())],
+        };
+        let request =
+            request(&layout, vec!["x".into()], vec![("HOME".into(), "/tmp".into())], Input::Empty, Tty::No);
+        assert_eq!(request.env, [b"PATH=/bin".to_vec(), b"HOME=/tmp".to_vec()]);
+        assert_eq!(request.cwd, b"/workspace");
+    }
+}
