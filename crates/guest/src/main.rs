@@ -15,6 +15,7 @@ mod loopback;
 mod pipe;
 mod processes;
 mod scrollback;
+mod selfcheck;
 mod session;
 mod shutdown;
 mod spawn;
@@ -27,6 +28,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == "selfcheck") {
+        return report(&selfcheck::faults());
+    }
     let outcome = arguments::parse(std::env::args_os().skip(1))
         .and_then(|arguments| startup::prepare(&arguments).map_err(|error| format!("cannot start: {error}")));
     match outcome {
@@ -37,4 +41,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn report(faults: &[String]) -> ExitCode {
+    if faults.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let _ = writeln!(std::io::stderr(), "palisade-guest: not isolated: {}", faults.join(", "));
+    ExitCode::FAILURE
 }

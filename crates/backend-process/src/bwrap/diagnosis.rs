@@ -37,6 +37,8 @@ pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool)
         )
     } else if contains("Unknown option") {
         ("this bwrap is too old", "install bubblewrap 0.8 or newer")
+    } else if contains("not isolated") {
+        ("what ran was not isolated", "do not use this method here; report what `palisade doctor` says")
     } else if contains("execvp") {
         (
             "the guest could not be executed inside",

@@ -252,7 +252,12 @@ impl Backend for BwrapBackend {
     }
 
     fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async { remove_directories(spec) })
+        Box::pin(async {
+            if let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) {
+                hierarchies.remove_owner(&spec.owner);
+            }
+            remove_directories(spec)
+        })
     }
 
     fn layout(&self, spec: &SandboxSpec) -> Layout {

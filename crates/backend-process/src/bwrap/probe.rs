@@ -90,7 +90,7 @@ async fn isolated_command(config: &ProcessConfig, bwrap: PathBuf) -> Check {
     let result = match prepared {
         Ok(resolved) => {
             let config = config.clone();
-            run(move || prepare::launch(&config, bwrap, &spec, resolved, None, &["version"])).await
+            run(move || prepare::launch(&config, bwrap, &spec, resolved, None, &["selfcheck"])).await
         }
         Err(error) => Err(error),
     };

@@ -136,31 +136,45 @@ impl Hierarchies {
     }
 
     fn make(&self, point: &Path, directory: &Path) -> io::Result<()> {
-        // The common case is one mkdir: the parents are there from earlier sandboxes.
-        match std::fs::create_dir(directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => return other,
+        // The common case is one mkdir: the parents are there from earlier sandboxes. Another process may just be
+        // taking the empty parents away, so they are made again a few times.
+        const TRIES: usize = 10;
+        for _ in 0..TRIES {
+            match std::fs::create_dir(directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.make_parents(point, directory)?
+                }
+                other => return other,
+            }
         }
+        std::fs::create_dir(directory)
+    }
+
+    fn make_parents(&self, point: &Path, directory: &Path) -> io::Result<()> {
         let unified = self.v2.as_ref().is_some_and(|(unified, _)| unified == point);
         let parents = [point.join("palisade"), directory.parent().unwrap_or(point).to_owned()];
         let mut above = point.to_owned();
         for parent in parents {
             if unified {
-                let offered: Vec<&str> = WANTED
-                    .iter()
-                    .filter(|(_, controller)| self.place(controller).is_some_and(|(other, _)| other == point))
-                    .map(|(_, controller)| *controller)
-                    .collect();
-                let request: String = offered.iter().map(|name| format!("+{name} ")).collect();
-                std::fs::write(above.join("cgroup.subtree_control"), request)?;
+                std::fs::write(above.join("cgroup.subtree_control"), self.offered(point))?;
             }
             make_shared(&parent)?;
             above = parent;
         }
         if unified {
-            std::fs::write(above.join("cgroup.subtree_control"), "+memory +cpu +pids")?;
+            std::fs::write(above.join("cgroup.subtree_control"), self.offered(point))?;
         }
-        std::fs::create_dir(directory)
+        Ok(())
+    }
+
+    /// The controllers of ours that a unified hierarchy offers, as a request to hand them down.
+    fn offered(&self, point: &Path) -> String {
+        let here = |controller: &str| self.place(controller).is_some_and(|(other, _)| other == point);
+        WANTED
+            .iter()
+            .filter(|(_, controller)| here(controller))
+            .map(|(_, controller)| format!("+{controller} "))
+            .collect()
     }
 
     /// The leaves of one owner in every hierarchy: name and directories.
