@@ -1,1 +1,31 @@
-//! TODO
+//! For tests only: the [`requires!`] gate, isolated instances of Palisade, and a look at what a machine has before
+//! and after.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot be set up should fail loudly"
+)]
+
+mod gate;
+mod instance;
+mod traces;
+
+pub use gate::{Gate, is_root};
+pub use instance::{Instance, Outcome, palisade_binary};
+pub use traces::Traces;
+
+/// Skips the test with a printed reason when something is missing, and fails it when `PALISADE_REQUIRE` names that
+/// thing: `requires!(bwrap)`, `requires!(git, tmux)`.
+#[macro_export]
+macro_rules! requires {
+    ($($what:ident),+ $(,)?) => {
+        $(
+            if let $crate::Gate::Skip(reason) = $crate::Gate::check(stringify!($what)) {
+                eprintln!("skipped: {reason}");
+                return;
+            }
+        )+
+    };
+}

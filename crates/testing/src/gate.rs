@@ -1,0 +1,48 @@
+//! What a test may need, and how its presence is told.
+
+use std::process::{Command, Stdio};
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    Open,
+    Skip(String),
+}
+
+impl Gate {
+    /// Panics when the thing is missing although `PALISADE_REQUIRE` (names separated by commas) asks for it.
+    pub fn check(what: &str) -> Gate {
+        let Err(reason) = present(what) else { return Gate::Open };
+        let required = std::env::var("PALISADE_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name.trim() == what),
+            "{what} is required here, but {reason}"
+        );
+        Gate::Skip(format!("{what}: {reason}"))
+    }
+}
+
+fn present(what: &str) -> Result<(), String> {
+    match what {
+        "bwrap" => works("bwrap", &["--unshare-user", "--ro-bind", "/", "/", "true"]),
+        "git" => works("git", &["--version"]),
+        "tmux" => works("tmux", &["-V"]),
+        "root" if is_root() => Ok(()),
+        "root" => Err("this test needs root, and this is an ordinary user".into()),
+        "user" if !is_root() => Ok(()),
+        "user" => Err("this test needs an ordinary user, and this is root".into()),
+        other => panic!("requires!({other}): nobody knows how to look for it; add it to the gate"),
+    }
+}
+
+fn works(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    match ran {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{program} fails: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
