@@ -62,7 +62,9 @@ impl Instance {
 
     /// An instance whose every command uses this method.
     pub fn with_method(method: &'static str) -> Self {
-        Self { method: Some(method), ..Self::new() }
+        let mut instance = Self::new();
+        instance.method = Some(method);
+        instance
     }
 
     pub fn home(&self) -> PathBuf {
