@@ -1,0 +1,70 @@
+//! What a comparison must reach.
+
+use std::fmt;
+
+/// What the numbers of a comparison count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Milliseconds,
+    Mebibytes,
+}
+
+impl Unit {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Unit::Milliseconds => "ms",
+            Unit::Mebibytes => "MiB",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bar {
+    /// Our median is at most this many times the peer's.
+    Ratio(f64),
+    /// Our median is at most this much, whatever others do.
+    AtMost(f64),
+}
+
+impl Bar {
+    pub fn value(self) -> f64 {
+        match self {
+            Bar::Ratio(value) | Bar::AtMost(value) => value,
+        }
+    }
+
+    /// A ratio without a peer's number is never reached.
+    pub fn reached(self, ours: f64, peer: Option<f64>) -> bool {
+        match self {
+            Bar::Ratio(most) => peer.is_some_and(|peer| ours / peer <= most),
+            Bar::AtMost(most) => ours <= most,
+        }
+    }
+
+    pub fn shown(self, unit: Unit) -> impl fmt::Display {
+        match self {
+            Bar::Ratio(most) => format!("≤ {most:.2}×"),
+            Bar::AtMost(most) => format!("≤ {most} {}", unit.symbol()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_reached_up_to_and_including_the_bar() {
+        let bar = Bar::Ratio(1.5);
+        assert!(bar.reached(15.0, Some(10.0)));
+        assert!(!bar.reached(15.1, Some(10.0)));
+        assert!(!bar.reached(1.0, None));
+    }
+
+    #[test]
+    fn an_absolute_bar_needs_no_peer() {
+        assert!(Bar::AtMost(8.0).reached(8.0, None));
+        assert!(!Bar::AtMost(8.0).reached(8.1, Some(1000.0)));
+        assert_eq!(Bar::AtMost(8.0).shown(Unit::Mebibytes).to_string(), "≤ 8 MiB");
+    }
+}

@@ -1,0 +1,6 @@
+//! The tools we are measured against, each prepared as its own users would.
+
+pub(crate) mod bwrap;
+pub(crate) mod docker;
+mod privilege;
+pub(crate) mod srt;

@@ -1,0 +1,104 @@
+//! Where the bench takes place: a temporary directory with state and configuration of its own, and the programs
+//! that were built. Nothing of the user's is read or written, and all of it is gone at the end.
+
+use crate::comparison::Result;
+use crate::failure::Failure;
+use crate::program::Program;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub struct Scene {
+    target: PathBuf,
+    directory: tempfile::TempDir,
+    search_path: OsString,
+}
+
+impl Scene {
+    /// `target` is the place Cargo builds into.
+    pub fn new(target: &Path, search_path: OsString) -> Result<Self> {
+        // Short, because sockets live below it, whose paths have a limit.
+        let directory = tempfile::Builder::new()
+            .prefix("pb")
+            .rand_bytes(4)
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir_in("/tmp")
+            .map_err(Failure::io("make a directory in /tmp"))?;
+        let scene = Self { target: target.to_owned(), directory, search_path };
+        for name in ["state", "config", "empty"] {
+            let path = scene.path(name);
+            std::fs::create_dir(&path).map_err(Failure::io(format!("make {}", path.display())))?;
+        }
+        Ok(scene)
+    }
+
+    /// A place in the temporary directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Something that was built or installed below the target directory.
+    pub fn built(&self, relative: &str) -> Result<PathBuf> {
+        let path = self.target.join(relative);
+        if path.exists() { Ok(path) } else { Err(Failure::Missing { path, fix: "run `make bench`" }) }
+    }
+
+    /// A program of the machine's.
+    pub fn find(&self, name: &str) -> Result<PathBuf> {
+        std::env::split_paths(&self.search_path)
+            .map(|directory| directory.join(name))
+            .find(|path| path.is_file())
+            .ok_or(Failure::Missing { path: name.into(), fix: "run `scripts/setup run bench`" })
+    }
+
+    /// A program in an empty directory, with the search path and a home of its own.
+    pub fn program(&self, path: impl Into<PathBuf>) -> Program {
+        Program::new(path, self.path("empty"))
+            .env("PATH", &self.search_path)
+            .env("HOME", self.directory.path())
+    }
+
+    pub fn palisade(&self) -> Result<Program> {
+        self.built("release/palisade-guest")?;
+        let program = self
+            .program(self.built("release/palisade")?)
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"));
+        // An ordinary user's limits go through the manager that listens there, and that is part of our cost.
+        Ok(match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(directory) => program.env("XDG_RUNTIME_DIR", directory),
+            None => program,
+        })
+    }
+}
+
+/// A running sandbox with a name, removed when dropped.
+#[derive(Debug)]
+pub struct Sandbox {
+    palisade: Program,
+    name: &'static str,
+}
+
+impl Sandbox {
+    pub fn start(scene: &Scene, name: &'static str) -> Result<Self> {
+        let palisade = scene.palisade()?;
+        palisade.clone().args(["create", name]).check()?;
+        // From here on there is something to remove.
+        let sandbox = Self { palisade, name };
+        sandbox.palisade.clone().args(["start", name]).check()?;
+        Ok(sandbox)
+    }
+
+    /// A command to be run inside.
+    pub fn exec(&self, command: &[&str]) -> Program {
+        self.palisade.clone().args(["exec", self.name, "--"]).args(command)
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // Its state lies in the temporary directory; there is nobody to tell.
+        let _ = self.palisade.clone().args(["rm", "--force", self.name]).check();
+    }
+}
