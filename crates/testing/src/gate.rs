@@ -28,6 +28,8 @@ impl Gate {
 fn present(what: &str) -> Result<(), String> {
     match what {
         "bwrap" => works("bwrap", &["--unshare-user", "--ro-bind", "/", "/", "true"]),
+        // It needs nothing; named so that a test over all methods can ask for each in the same way.
+        "noop" => Ok(()),
         "git" => works("git", &["--version"]),
         "tmux" => works("tmux", &["-V"]),
         "root" if is_root() => Ok(()),

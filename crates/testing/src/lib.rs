@@ -10,11 +10,15 @@
 
 mod gate;
 mod instance;
+mod pty;
 mod traces;
+mod wait;
 
 pub use gate::{Gate, is_root};
 pub use instance::{Instance, Outcome, palisade_binary};
+pub use pty::Pty;
 pub use traces::Traces;
+pub use wait::{PATIENCE, eventually};
 
 /// Skips the test with a printed reason when something is missing, and fails it when `PALISADE_REQUIRE` names that
 /// thing: `requires!(bwrap)`, `requires!(git, tmux)`.
