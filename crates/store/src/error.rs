@@ -48,6 +48,14 @@ pub enum StoreError {
     },
 }
 
+/// The existing name that a mistyped one most likely meant.
+fn similar<'a>(given: &str, names: &'a [String]) -> Option<&'a String> {
+    const LIKELY: f64 = 0.8;
+    let score = |name: &String| strsim::jaro_winkler(given, name);
+    let best = names.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    (score(best) >= LIKELY).then_some(best)
+}
+
 fn states(expected: &[State]) -> String {
     expected.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ")
 }
@@ -125,7 +133,10 @@ impl Diagnostic for StoreError {
             Self::NameTaken { name, .. } => {
                 format!("choose another name, or remove that one with: palisade rm {name}")
             }
-            Self::NotFound { .. } => "list the sandboxes with: palisade ls".into(),
+            Self::NotFound { given, names } => match similar(given, names) {
+                Some(name) => format!("did you mean '{name}'? List the sandboxes with: palisade ls"),
+                None => "list the sandboxes with: palisade ls".into(),
+            },
             Self::Ambiguous { .. } => "give more characters of the id, or the name".into(),
             Self::Illegal { .. } | Self::StateChanged { .. } => {
                 "another command may have changed it meanwhile; look with: palisade ls".into()
