@@ -11,7 +11,7 @@ use palisade_protocol::{Channel, ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Pieces of output that may wait for a slow reader of ours before the sandbox has to wait.
@@ -45,6 +45,8 @@ pub(crate) async fn run(
 ) -> Result<Status, Failure> {
     let program = command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default();
     tracing::debug!(program, tty = ?tty, "exec");
+    // Heard before the command can run, so that none of them ends this program while it does.
+    let signals = Signals::listen();
     let request = request(layout, command, variables, input, tty);
     let (sender, mut receiver) = client.open(Open::Exec(request)).await.map_err(EngineError::from)?;
     match receiver.next().await.map_err(EngineError::from)? {
@@ -61,7 +63,7 @@ pub(crate) async fn run(
     if input == Input::Relayed {
         relay_input(sender.clone());
     }
-    let signals = tokio::spawn(forward_signals(sender.clone(), tty));
+    let signals = tokio::spawn(signals.forward(sender.clone(), tty));
     let mut writer = None;
     let end = loop {
         match receiver.next().await {
@@ -218,36 +220,49 @@ fn relay_input(sender: StreamSender) {
     });
 }
 
-async fn forward_signals(sender: StreamSender, tty: Tty) {
-    const FORWARDED: [SignalKind; 6] = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-        SignalKind::quit(),
-        SignalKind::user_defined1(),
-        SignalKind::user_defined2(),
-    ];
-    let (heard, mut signals) = mpsc::unbounded_channel();
-    for kind in FORWARDED {
-        if let Ok(mut stream) = signal(kind) {
-            let heard = heard.clone();
-            tokio::spawn(async move { while stream.recv().await.is_some() && heard.send(kind).is_ok() {} });
-        }
-    }
-    let mut resized = signal(SignalKind::window_change()).ok();
-    loop {
-        let window = async {
-            match (&mut resized, tty) {
-                (Some(resized), Tty::Yes) => resized.recv().await,
-                _ => std::future::pending().await,
+/// The signals that are the command's business and not this program's own.
+struct Signals {
+    heard: mpsc::UnboundedReceiver<SignalKind>,
+    resized: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        const FORWARDED: [SignalKind; 6] = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let (hear, heard) = mpsc::unbounded_channel();
+        for kind in FORWARDED {
+            if let Ok(mut stream) = signal(kind) {
+                let hear = hear.clone();
+                tokio::spawn(
+                    async move { while stream.recv().await.is_some() && hear.send(kind).is_ok() {} },
+                );
             }
-        };
-        let sent = tokio::select! {
-            Some(kind) = signals.recv() => sender.signal(kind.as_raw_value() as u8).await,
-            _ = window => sender.resize(terminal::size()).await,
-        };
-        if sent.is_err() {
-            return;
+        }
+        Self { heard, resized: signal(SignalKind::window_change()).ok() }
+    }
+
+    async fn forward(mut self, sender: StreamSender, tty: Tty) {
+        loop {
+            let window = async {
+                match (&mut self.resized, tty) {
+                    (Some(resized), Tty::Yes) => resized.recv().await,
+                    _ => std::future::pending().await,
+                }
+            };
+            let sent = tokio::select! {
+                Some(kind) = self.heard.recv() => sender.signal(kind.as_raw_value() as u8).await,
+                _ = window => sender.resize(terminal::size()).await,
+            };
+            if sent.is_err() {
+                return;
+            }
         }
     }
 }
