@@ -179,6 +179,17 @@ pub trait Backend: Send + Sync {
 
     fn layout(&self, spec: &SandboxSpec) -> Layout;
 
+    /// What the user should know of the host directories a sandbox could write since then, now that it has ended.
+    fn warnings(&self, _spec: &SandboxSpec, _since: std::time::SystemTime) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Changes whenever a passed preflight might no longer hold: another tool, another version, another engine.
+    /// Empty when nothing can be said, so that nothing is kept.
+    fn tool_identity(&self) -> String {
+        String::new()
+    }
+
     /// Why a guest that was started gave no answer. Called once its stream ended without a handshake.
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError>;
 

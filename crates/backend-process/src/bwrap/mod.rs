@@ -7,20 +7,20 @@ mod prepare;
 mod probe;
 
 use crate::cgroup::{Group, Limits, Means};
-use crate::fence::Journal;
+use crate::fence::{Journal, changed_since};
 use crate::warden::Warden;
 use crate::{ProcessConfig, machine};
 use palisade_core::policy::{HOME, USER, WORKSPACE};
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, Layout, Leftover, Liveness, Method,
-    Preflight, SandboxId, SandboxSpec, Stream,
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, Layout, Leftover, Liveness,
+    Method, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
 use palisade_host::{process, tree};
 use prepare::Held;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[derive(Debug)]
 pub struct BwrapBackend {
@@ -78,6 +78,13 @@ impl BwrapBackend {
         bwrap: PathBuf,
         held: &mut Held,
     ) -> Result<(Warden, std::os::unix::net::UnixStream, Group), BackendError> {
+        if rustix::process::geteuid().is_root() && !machine::uid_is_mapped(spec.identity.uid) {
+            return Err(BackendError::Unavailable {
+                method: Method::Bwrap,
+                reason: format!("host uid {} does not exist in this user namespace", spec.identity.uid),
+                fix: "set root.uid_base in the configuration to a uid that is mapped here, or start as an ordinary user".into(),
+            });
+        }
         let resolved = prepare::resolve(&self.config, spec, held)?;
         let means = machine::limit_means(&self.config);
         let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
@@ -282,6 +289,42 @@ impl Backend for BwrapBackend {
                 entry("LANG", "C.UTF-8"),
             ],
         }
+    }
+
+    fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {
+        let bound = match &spec.policy.workspace {
+            Workspace::Bound { host, access: Access::ReadWrite } => Some(host),
+            _ => None,
+        };
+        let mounts = spec
+            .policy
+            .mounts
+            .iter()
+            .filter(|mount| mount.access == Access::ReadWrite)
+            .map(|mount| &mount.host);
+        let tell = |host: &HostPath| {
+            let found = changed_since(host, since);
+            let told =
+                format!("new or changed in {host}, and run by the host's own tools: {}", found.join(", "));
+            (!found.is_empty()).then_some(told)
+        };
+        bound.into_iter().chain(mounts).filter_map(tell).collect()
+    }
+
+    fn tool_identity(&self) -> String {
+        let stamp = |path: &std::path::Path| {
+            use std::os::unix::fs::MetadataExt;
+            let meta = std::fs::metadata(path).ok()?;
+            Some(format!(
+                "{}:{}:{}:{}",
+                path.display(),
+                meta.ino(),
+                meta.size(),
+                meta.mtime_nsec() + meta.mtime()
+            ))
+        };
+        let parts = [self.program().ok().and_then(|path| stamp(&path)), stamp(self.config.guest.as_path())];
+        parts.into_iter().collect::<Option<Vec<_>>>().map_or_else(String::new, |parts| parts.join(" "))
     }
 
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {

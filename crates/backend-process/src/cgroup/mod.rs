@@ -81,13 +81,14 @@ pub(crate) fn judge(
     outcome: impl Fn(&str) -> Result<String, String>,
 ) -> Result<Vec<Enforcement>, BackendError> {
     let memory = palisade_core::ByteSize(limits.memory).to_string();
+    let capped = |less: bool| if less { ", capped to what this machine has" } else { "" };
     let rows = [
-        ("memory", memory, resources.memory.source),
-        ("cpus", limits.cpus.to_string(), resources.cpus.source),
-        ("pids", limits.pids.to_string(), resources.pids.source),
+        ("memory", memory, resources.memory.source, capped(limits.memory < resources.memory.value.0)),
+        ("cpus", limits.cpus.to_string(), resources.cpus.source, capped(limits.cpus < resources.cpus.value)),
+        ("pids", limits.pids.to_string(), resources.pids.source, ""),
     ];
     rows.into_iter()
-        .map(|(limit, value, source)| match (outcome(limit), source) {
+        .map(|(limit, value, source, capped)| match (outcome(limit).map(|how| how + capped), source) {
             (Ok(how), _) => Ok(Enforcement { limit: limit.into(), value, enforced: true, how }),
             (Err(how), LimitSource::Default) => Ok(Enforcement { limit: limit.into(), value, enforced: false, how }),
             (Err(reason), LimitSource::Asked) => Err(BackendError::Limit {

@@ -10,10 +10,12 @@ mod gitconfig;
 mod journal;
 mod lock;
 mod placeholder;
+mod report;
 
 pub use journal::Journal;
 pub use lock::DirectoryLock;
 pub use placeholder::{Placeholder, PlaceholderKind};
+pub use report::changed_since;
 
 use palisade_core::{Access, BackendError, HostPath};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
