@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use palisade_core::{Method, Policy, SandboxDir, SandboxName, SandboxSpec};
 use palisade_host::process;
 use palisade_store::{NewSandbox, Row};
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct CreateRequest {
@@ -29,15 +30,18 @@ impl Engine {
             owner: self.owner()?.to_owned(),
         };
         let new = NewSandbox { spec, uid_base: self.uid_base(), at: now() };
+        // Nobody can know the id yet, so nobody else has its turn.
+        let _turn = self.turn_within(&new.spec.id, Duration::ZERO).await?;
         let inserted = store.insert(&new, &process::this_process())?;
         let made = {
             let _entered = span.enter();
             backend.create(&inserted.spec)
         };
         if let Err(error) = made.await {
-            // Undone in the order of gc, which would do the same after a crash here.
-            backend.remove(&inserted.spec).await?;
-            store.delete(inserted.spec.id.as_str())?;
+            // What cannot be taken back now keeps its record and its intent, and is left to gc.
+            if let Err(failure) = self.finish_removal(&inserted.spec).await {
+                span.in_scope(|| tracing::warn!(%failure, "a failed create was not undone"));
+            }
             return Err(error.into());
         }
         store.end_intent(inserted.intent)?;

@@ -14,6 +14,10 @@ pub enum EngineError {
     Client(#[from] ClientError),
     #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
     WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
+    #[error("another command is at work on sandbox '{name}'")]
+    Busy { name: SandboxName },
+    #[error("the {verb} of sandbox '{name}' was interrupted, so it is not whole")]
+    Interrupted { name: SandboxName, verb: &'static str },
     #[error("sandbox '{name}' did not {what} within {seconds} s")]
     Timeout { name: SandboxName, what: &'static str, seconds: u64 },
     #[error("the keeper of sandbox '{name}' could not be started: {reason}")]
@@ -45,6 +49,8 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.code(),
             Self::Client(_) => "guest-connection",
             Self::WrongState { .. } => "wrong-state",
+            Self::Busy { .. } => "sandbox-busy",
+            Self::Interrupted { .. } => "sandbox-interrupted",
             Self::Timeout { .. } => "timeout",
             Self::Keeper { .. } => "keeper-failed",
             Self::Reported { code, .. } => known_code(code),
@@ -58,7 +64,7 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.exit(),
             Self::Backend(error) => error.exit(),
             Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
-            Self::WrongState { .. } => ExitCode::Conflict,
+            Self::WrongState { .. } | Self::Busy { .. } | Self::Interrupted { .. } => ExitCode::Conflict,
             Self::Timeout { .. } => ExitCode::Timeout,
             Self::Reported { exit, .. } => known_exit(*exit),
         }
@@ -69,6 +75,10 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.hints(),
             Self::Backend(error) => error.hints(),
             Self::WrongState { hint, .. } => vec![hint.clone()],
+            Self::Busy { .. } => vec!["wait for it, then try again".into()],
+            Self::Interrupted { name, .. } => {
+                vec![format!("put it in order with: palisade gc; or remove it with: palisade rm {name}")]
+            }
             Self::Keeper { .. } => vec!["`palisade doctor` tells whether the method works here".into()],
             Self::Timeout { name, .. } => {
                 vec![format!("`palisade rm --force {name}` ends it whatever it does")]
@@ -81,13 +91,14 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 6] = [
+    const CODES: [ErrorCode; 7] = [
         "method-unavailable",
         "method-unsupported",
         "limit-not-enforceable",
         "host-directory-refused",
         "host-directory-busy",
         "timeout",
+        "wrong-state",
     ];
     CODES.into_iter().find(|code| *code == text).unwrap_or("keeper-failed")
 }

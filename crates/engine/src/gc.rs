@@ -6,10 +6,12 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::start::made_or_removed;
 use palisade_core::SandboxId;
 use palisade_host::process;
-use palisade_store::{Intent, IntentKind};
+use palisade_store::{Intent, IntentKind, Row};
 use serde::Serialize;
+use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,33 +33,32 @@ pub struct GcItem {
 }
 
 impl Engine {
-    /// Does it, or only tells what it would do.
+    /// Does it, or only tells what it would do. What cannot be put right does not keep the rest from it: the first
+    /// such failure is reported when everything else is done.
     pub async fn gc(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
-        let mut items = Vec::new();
+        let mut sweep = Sweep { items: Vec::new(), failure: None };
         let intents = self.store()?.intents()?.intents;
         for intent in intents.iter().filter(|intent| !process::is_alive(&intent.owner)) {
-            items.extend(self.settle(intent, dry_run).await?);
+            sweep.note(self.settle(intent, dry_run).await);
         }
         for row in self.store()?.list()?.rows {
             let being_worked_on = intents
                 .iter()
                 .any(|intent| intent.sandbox_id == *row.id() && process::is_alive(&intent.owner));
-            if row.state.has_keeper() && !Self::keeper_lives(&row) && !being_worked_on {
-                items.push(GcItem {
-                    what: format!("sandbox {} without a keeper", row.name),
-                    action: GcAction::Recovered,
-                });
-                if !dry_run {
-                    self.bury(&row, "its keeper died").await?;
-                }
+            // In a dry run, what an intent has told already is not told again.
+            let told = dry_run && intents.iter().any(|intent| intent.sandbox_id == *row.id());
+            if !being_worked_on && !told && Self::is_orphaned(&row) {
+                sweep.note(self.recover(&row, dry_run).await);
             }
         }
-        items.extend(self.discard_leftovers(dry_run).await?);
-        Ok(items)
+        self.discard_leftovers(dry_run, &mut sweep).await?;
+        sweep.failure.map_or(Ok(sweep.items), Err)
     }
 
+    /// Brings to an end what a dead process had begun. Whoever has the sandbox's turn does it instead of us.
     async fn settle(&self, intent: &Intent, dry_run: bool) -> Result<Option<GcItem>, EngineError> {
         let store = self.store()?;
+        let Some(turn) = self.turn_within(&intent.sandbox_id, Duration::ZERO).await? else { return Ok(None) };
         let Some(row) = store.by_id(&intent.sandbox_id)? else {
             if !dry_run {
                 store.end_intent(intent.id)?;
@@ -67,55 +68,74 @@ impl Engine {
         let item = |action, verb: &str| {
             Some(GcItem { what: format!("interrupted {verb} of sandbox {}", row.name), action })
         };
-        match intent.kind {
-            IntentKind::Create => {
+        match made_or_removed(intent.kind) {
+            Some(verb) => {
                 if !dry_run {
                     self.finish_removal(&row.spec).await?;
                 }
-                Ok(item(GcAction::Undone, "create"))
+                let action =
+                    if intent.kind == IntentKind::Create { GcAction::Undone } else { GcAction::Finished };
+                Ok(item(action, verb))
             }
-            IntentKind::Remove => {
+            None => {
+                // Otherwise the keeper went on without the command that had asked for it.
+                let orphaned = Self::is_orphaned(&row);
+                let told = item(GcAction::Undone, "start").filter(|_| orphaned);
                 if !dry_run {
-                    self.finish_removal(&row.spec).await?;
-                }
-                Ok(item(GcAction::Finished, "rm"))
-            }
-            IntentKind::Start | IntentKind::Stop | IntentKind::Placeholder => {
-                let verb = if intent.kind == IntentKind::Stop { "stop" } else { "start" };
-                if Self::keeper_lives(&row) || !row.state.has_keeper() {
-                    // The keeper went on without the command that had asked for it.
-                    if !dry_run {
-                        store.end_intent(intent.id)?;
-                    }
-                    return Ok(None);
-                }
-                if !dry_run {
-                    self.bury(&row, &format!("its {verb} was interrupted")).await?;
+                    self.recovered_in_turn(row, &turn).await?;
                     store.end_intent(intent.id)?;
                 }
-                Ok(item(GcAction::Undone, verb))
+                Ok(told)
             }
         }
     }
 
-    async fn discard_leftovers(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
+    async fn recover(&self, row: &Row, dry_run: bool) -> Result<Option<GcItem>, EngineError> {
+        let Some(turn) = self.turn_within(row.id(), Duration::ZERO).await? else { return Ok(None) };
+        let Some(row) = self.store()?.by_id(row.id())?.filter(Self::is_orphaned) else { return Ok(None) };
+        let what = format!("sandbox {} without a keeper", row.name);
+        if !dry_run {
+            self.recovered_in_turn(row, &turn).await?;
+        }
+        Ok(Some(GcItem { what, action: GcAction::Recovered }))
+    }
+
+    async fn discard_leftovers(&self, dry_run: bool, sweep: &mut Sweep) -> Result<(), EngineError> {
         let owner = self.owner()?;
-        let mut items = Vec::new();
         for backend in self.config.backends.all() {
             let found = backend.leftovers(owner).await?;
-            // Read after the leftovers were found: a sandbox is recorded before anything is made for it.
-            let known: Vec<SandboxId> =
-                self.store()?.list()?.rows.iter().map(|row| row.id().clone()).collect();
-            for leftover in found {
-                if leftover.sandbox.as_ref().is_some_and(|id| known.contains(id)) {
-                    continue;
-                }
-                if !dry_run {
-                    backend.discard(&leftover).await?;
-                }
-                items.push(GcItem { what: leftover.what, action: GcAction::Removed });
+            // Read after the leftovers were found: a sandbox is recorded before anything is made for it. A record
+            // that cannot be read is a record all the same.
+            let listing = self.store()?.list()?;
+            let known = |id: &SandboxId| {
+                listing.rows.iter().any(|row| row.id() == id)
+                    || listing.bad.iter().any(|bad| bad.id == id.as_str())
+            };
+            for leftover in found.into_iter().filter(|leftover| !leftover.sandbox.as_ref().is_some_and(known))
+            {
+                let gone = if dry_run { Ok(()) } else { backend.discard(&leftover).await };
+                let item = GcItem { what: leftover.what, action: GcAction::Removed };
+                sweep.note(gone.map(|()| Some(item)).map_err(EngineError::from));
             }
         }
-        Ok(items)
+        Ok(())
+    }
+}
+
+/// What was done so far, and the first thing that could not be.
+struct Sweep {
+    items: Vec<GcItem>,
+    failure: Option<EngineError>,
+}
+
+impl Sweep {
+    fn note(&mut self, outcome: Result<Option<GcItem>, EngineError>) {
+        match outcome {
+            Ok(item) => self.items.extend(item),
+            Err(error) => {
+                tracing::warn!(%error, "something could not be put in order");
+                self.failure.get_or_insert(error);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_
 use crate::start::KeeperReport;
 use palisade_core::{Backend, Diagnostic, Event, Liveness, SandboxSpec, State};
 use palisade_host::process;
-use palisade_store::Row;
+use palisade_store::{Row, StoreError};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,17 +24,18 @@ impl Engine {
         let row = self.row(id)?;
         let span = tracing::info_span!("keep", sandbox.select = %row.spec.method, sandbox.id = %row.id());
         span.in_scope(|| tracing::info!("keeper starts"));
-        self.store()?.set_keeper(row.id(), Some(&process::this_process()))?;
-        // Somebody may have judged the start dead in the meantime; then this keeper is not wanted any more.
-        let row = self.row(id)?;
-        if row.state != State::Starting {
-            self.store()?.set_keeper(row.id(), None)?;
-            return Err(EngineError::WrongState {
-                name: row.name.clone(),
+        // Somebody may have judged the start dead in the meantime, and perhaps started another keeper; then this
+        // one is not wanted any more, and has touched nothing yet.
+        if !self.store()?.adopt(row.id(), &process::this_process())? {
+            let row = self.row(id)?;
+            let error = EngineError::WrongState {
+                name: row.name,
                 state: row.state,
                 verb: "keep",
                 hint: "start it again".into(),
-            });
+            };
+            tell(report, &failure(&error));
+            return Err(error);
         }
         let backend = self.backend(row.spec.method)?;
         let (keeper, config) = match self.bring_up(&row, &backend).await {
@@ -98,17 +99,17 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (state, reason) = match end {
             KeeperEnd::StopAsked { grace_ms } => {
-                self.shut_down(row, &closing, grace_ms).await?;
+                self.shut_down(row, &closing, grace_ms).await;
                 (State::Stopped, None)
             }
             KeeperEnd::TerminateSignal => {
-                self.shut_down(row, &closing, GRACE_MS).await?;
+                self.shut_down(row, &closing, GRACE_MS).await;
                 (State::Stopped, Some("the keeper was told to end".to_owned()))
             }
             KeeperEnd::GuestGone(why) => (State::Error, Some(format!("the guest is gone: {why}"))),
             KeeperEnd::Violation(violation) => {
                 let event = Event::ProtocolViolation { detail: violation.to_string() };
-                self.store()?.append_event(row.id(), &event, now())?;
+                note(self.store()?.append_event(row.id(), &event, now()));
                 (State::Error, Some(format!("the guest broke the protocol: {violation}")))
             }
         };
@@ -117,12 +118,13 @@ impl Engine {
         result
     }
 
-    async fn shut_down(&self, row: &Row, closing: &Closing, grace_ms: u32) -> Result<(), EngineError> {
-        self.store()?.transition_if(row.id(), &[State::Running], State::Stopping, None, now())?;
+    async fn shut_down(&self, row: &Row, closing: &Closing, grace_ms: u32) {
+        if let Ok(store) = self.store() {
+            note(store.transition_if(row.id(), &[State::Running], State::Stopping, None, now()));
+        }
         if !closing.shut_guest_down(grace_ms).await {
             tracing::warn!("the guest did not leave in time and is ended by force");
         }
-        Ok(())
     }
 
     /// Gives back what lived while the sandbox ran, and records the end.
@@ -146,7 +148,6 @@ impl Engine {
             reason,
             now(),
         )?;
-        store.set_keeper(row.id(), None)?;
         Ok(stopped?)
     }
 }
@@ -157,6 +158,13 @@ pub(crate) async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Res
     match tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await {
         Ok(Ok(keeper)) => Ok(keeper),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
+    }
+}
+
+/// What cannot be recorded on the way down must not keep the keeper from putting everything away.
+fn note<T>(recorded: Result<T, StoreError>) {
+    if let Err(error) = recorded {
+        tracing::warn!(%error, "the end of the sandbox is not fully recorded");
     }
 }
 

@@ -17,6 +17,7 @@ mod remove;
 mod session;
 mod start;
 mod stop;
+mod turn;
 
 pub use copy::{CopyReport, Skipped, copy_in, copy_out};
 pub use create::CreateRequest;

@@ -4,10 +4,12 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
+use crate::start::made_or_removed;
 use palisade_core::{Capabilities, HostPath, Layout, Method, Policy, SandboxId, SandboxName, State};
+use palisade_host::process;
 use palisade_protocol::client::{Client, StreamEvent};
 use palisade_protocol::{KeeperVerb, Open, Report};
-use palisade_store::{BadRow, Row};
+use palisade_store::{BadRow, Intent, Row};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -42,7 +44,8 @@ pub struct Inspection {
 impl Engine {
     pub fn list(&self) -> Result<(Vec<Summary>, Vec<BadRow>), EngineError> {
         let listing = self.store()?.list()?;
-        Ok((listing.rows.iter().map(summary).collect(), listing.bad))
+        let intents = self.store()?.intents()?.intents;
+        Ok((listing.rows.iter().map(|row| summary(row, &intents)).collect(), listing.bad))
     }
 
     pub async fn inspect(&self, name: &str) -> Result<Inspection, EngineError> {
@@ -50,7 +53,7 @@ impl Engine {
         let backend = self.backend(row.spec.method)?;
         let running = if Self::keeper_lives(&row) { self.keeper_status(&row).await } else { None };
         Ok(Inspection {
-            summary: summary(&row),
+            summary: summary(&row, &self.store()?.intents()?.intents),
             isolation: if row.spec.method == Method::Noop {
                 "none: commands run on the host"
             } else {
@@ -84,18 +87,31 @@ impl Engine {
 }
 
 /// The state as it really is: a record that says "running" while the keeper is dead is an error not yet recorded.
-fn summary(row: &Row) -> Summary {
-    let dead = row.state.has_keeper() && row.keeper.is_some() && !Engine::keeper_lives(row);
+fn summary(row: &Row, intents: &[Intent]) -> Summary {
+    let trouble = trouble(row, intents);
     Summary {
         id: row.id().clone(),
         name: row.name.clone(),
         method: row.spec.method,
-        state: if dead { State::Error } else { row.state },
-        error: if dead {
-            Some("its keeper died; `palisade gc` puts it in order".into())
-        } else {
-            row.error.clone()
-        },
+        state: if trouble.is_some() { State::Error } else { row.state },
+        error: trouble.or_else(|| row.error.clone()),
         created_at: row.created_at,
     }
+}
+
+/// What a crash did to the sandbox and nobody has put in order yet.
+fn trouble(row: &Row, intents: &[Intent]) -> Option<String> {
+    let (living, dead): (Vec<&Intent>, Vec<&Intent>) = intents
+        .iter()
+        .filter(|intent| intent.sandbox_id == *row.id())
+        .partition(|intent| process::is_alive(&intent.owner));
+    if !living.is_empty() {
+        return None;
+    }
+    if let Some(verb) = dead.iter().find_map(|intent| made_or_removed(intent.kind)) {
+        let end = if verb == "create" { "takes it back" } else { "finishes it" };
+        return Some(format!("its {verb} was interrupted; `palisade gc` {end}"));
+    }
+    let what = if row.keeper.is_none() { "its start was interrupted" } else { "its keeper died" };
+    Engine::is_orphaned(row).then(|| format!("{what}; `palisade gc` puts it in order"))
 }

@@ -42,7 +42,9 @@ impl Engine {
         match greet(&backend, &spec).await {
             Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend }),
             Err(error) => {
-                backend.stop(&spec).await?;
+                if let Err(failure) = backend.stop(&spec).await {
+                    tracing::warn!(%failure, "a run that did not come up was not put away");
+                }
                 Err(error)
             }
         }

@@ -7,35 +7,38 @@ use palisade_host::process;
 use palisade_store::{IntentKind, Row};
 use std::time::Duration;
 
+/// How often a sandbox that somebody keeps starting again is stopped in order to be removed.
+const TRIES: usize = 5;
+
 impl Engine {
     /// Removes a sandbox and everything in it. A running one is only removed by force.
     pub async fn remove(&self, name: &str, force: bool) -> Result<Row, EngineError> {
-        let mut row = self.recovered(self.row(name)?).await?;
-        if row.state.has_keeper() {
-            if !force {
-                return Err(EngineError::WrongState {
-                    name: row.name.clone(),
-                    state: row.state,
-                    verb: "rm",
-                    hint: format!(
-                        "stop it first (palisade stop {0}), or use palisade rm --force {0}",
-                        row.name
-                    ),
-                });
+        let mut row = self.row(name)?;
+        // From here on it is this sandbox, even if another gets its name meanwhile.
+        let id = row.id().clone();
+        for _ in 0..TRIES {
+            if force {
+                self.stop(id.as_str(), Duration::ZERO).await?;
             }
-            self.stop(row.id().as_str(), Duration::ZERO).await?;
-            row = self.row(row.id().as_str())?;
+            let turn = self.turn(&row).await?;
+            row = self.recovered_in_turn(self.row(id.as_str())?, &turn).await?;
+            if !row.state.has_keeper() {
+                let store = self.store()?;
+                let nothing = serde_json::Value::Null;
+                store.begin_intent(&id, IntentKind::Remove, &nothing, &process::this_process(), now())?;
+                self.finish_removal(&row.spec).await?;
+                return Ok(row);
+            }
+            if !force {
+                break;
+            }
         }
-        let store = self.store()?;
-        store.begin_intent(
-            row.id(),
-            IntentKind::Remove,
-            &serde_json::Value::Null,
-            &process::this_process(),
-            now(),
-        )?;
-        self.finish_removal(&row.spec).await?;
-        Ok(row)
+        Err(EngineError::WrongState {
+            state: row.state,
+            verb: "rm",
+            hint: format!("stop it first (palisade stop {0}), or use palisade rm --force {0}", row.name),
+            name: row.name,
+        })
     }
 
     /// The part of a removal that can be done again after a crash.

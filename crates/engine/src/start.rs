@@ -29,10 +29,13 @@ pub(crate) enum KeeperReport {
 
 impl Engine {
     pub async fn start(&self, name: &str) -> Result<Started, EngineError> {
-        let row = self.recovered(self.row(name)?).await?;
+        let row = self.row(name)?;
+        let turn = self.turn(&row).await?;
+        let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
         if row.state == State::Running {
             return Ok(Started::Already);
         }
+        self.refuse_unless_whole(&row)?;
         let store = self.store()?;
         let id = row.id();
         let intent = store.begin_intent(
@@ -56,9 +59,12 @@ impl Engine {
             store.end_intent(intent)?;
             return result.map(|()| Started::Now);
         }
-        if result.is_err() {
-            // The keeper reports a failure before it has given everything back, or died without a word.
-            self.settle_failed_start(&row).await?;
+        if let Err(error) = &result {
+            // A keeper that could still speak has put everything away itself; one that died has not.
+            let row = self.row(id.as_str())?;
+            if Self::is_orphaned(&row) {
+                self.bury(&row, &error.to_string(), &turn).await?;
+            }
         }
         store.end_intent(intent)?;
         result.map(|()| Started::Now)
@@ -114,12 +120,23 @@ impl Engine {
         }
     }
 
-    async fn settle_failed_start(&self, row: &Row) -> Result<(), EngineError> {
-        let row = self.row(row.id().as_str())?;
-        if row.state.has_keeper() && !Self::keeper_lives(&row) {
-            self.bury(&row, "the start failed").await?;
+    /// A sandbox that was never finished, or that is half taken away, must not get work into it: gc removes it.
+    fn refuse_unless_whole(&self, row: &Row) -> Result<(), EngineError> {
+        let intents = self.store()?.intents()?.intents;
+        let unfinished = intents.iter().filter(|intent| intent.sandbox_id == *row.id());
+        match unfinished.filter_map(|intent| made_or_removed(intent.kind)).next() {
+            Some(verb) => Err(EngineError::Interrupted { name: row.name.clone(), verb }),
+            None => Ok(()),
         }
-        Ok(())
+    }
+}
+
+/// The verb of an intent that, left unfinished, makes a sandbox less than whole.
+pub(crate) fn made_or_removed(kind: IntentKind) -> Option<&'static str> {
+    match kind {
+        IntentKind::Create => Some("create"),
+        IntentKind::Remove => Some("rm"),
+        IntentKind::Start | IntentKind::Stop | IntentKind::Placeholder => None,
     }
 }
 

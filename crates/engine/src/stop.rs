@@ -4,16 +4,22 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
+use crate::turn::Turn;
 use palisade_core::{Event, ProcessIdentity, State};
 use palisade_protocol::client::Client;
 use palisade_protocol::{KeeperVerb, Open};
-use palisade_store::Row;
+use palisade_store::{Row, StoreError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::time::Duration;
 
 /// How long a keeper may take beyond the grace of what is inside.
 const MARGIN: Duration = Duration::from_secs(10);
+/// How long a keeper that was just started may take to make itself known.
+const APPEARANCE: Duration = Duration::from_secs(5);
+/// How long another command may take to put a dead keeper's sandbox in order.
+const BURIAL: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
@@ -23,7 +29,7 @@ pub enum Stopped {
 
 impl Engine {
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
-        let row = self.recovered(self.row(name)?).await?;
+        let row = self.with_known_keeper(self.row(name)?).await?;
         if !row.state.has_keeper() {
             return Ok(Stopped::Already);
         }
@@ -42,8 +48,13 @@ impl Engine {
             signal(keeper, Signal::KILL);
             wait_for_end(keeper, MARGIN).await;
         }
-        let row = self.recovered(self.row(row.id().as_str())?).await?;
-        if row.state.has_keeper() {
+        let row = match self.row(row.id().as_str()) {
+            Ok(row) if row.keeper.as_ref() == Some(keeper) => self.recovered(row).await?,
+            // Whoever keeps it now was started after the one we stopped.
+            Ok(_) | Err(EngineError::Store(StoreError::NotFound { .. })) => return Ok(Stopped::Now),
+            Err(error) => return Err(error),
+        };
+        if row.keeper.as_ref() == Some(keeper) {
             return Err(EngineError::Timeout {
                 name: row.name,
                 what: "stop",
@@ -73,25 +84,46 @@ impl Engine {
         }
     }
 
+    /// The row, after waiting for the keeper of a start that has just begun to make itself known.
+    async fn with_known_keeper(&self, row: Row) -> Result<Row, EngineError> {
+        let deadline = tokio::time::Instant::now() + APPEARANCE;
+        let mut row = self.recovered(row).await?;
+        while row.state.has_keeper() && row.keeper.is_none() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(PAUSE).await;
+            row = self.recovered(self.row(row.id().as_str())?).await?;
+        }
+        Ok(row)
+    }
+
     /// The row as it is, after clearing up should its keeper have died.
     pub(crate) async fn recovered(&self, row: Row) -> Result<Row, EngineError> {
-        let being_started = row.keeper.is_none() && self.has_living_intent(&row)?;
-        if !row.state.has_keeper() || Self::keeper_lives(&row) || being_started {
+        if !Self::is_orphaned(&row) {
             return Ok(row);
         }
-        self.bury(&row, "its keeper died").await?;
+        // Without a keeper yet, somebody is starting it; with a dead one, somebody may be putting it in order.
+        let patience = if row.keeper.is_none() { Duration::ZERO } else { BURIAL };
+        let Some(turn) = self.turn_within(row.id(), patience).await? else { return Ok(row) };
+        self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await
+    }
+
+    /// As [`Engine::recovered`], by whoever has the sandbox's turn.
+    pub(crate) async fn recovered_in_turn(&self, row: Row, turn: &Turn) -> Result<Row, EngineError> {
+        if !Self::is_orphaned(&row) {
+            return Ok(row);
+        }
+        let reason = if row.keeper.is_none() { "its start was interrupted" } else { "its keeper died" };
+        self.bury(&row, reason, turn).await?;
         self.row(row.id().as_str())
     }
 
-    fn has_living_intent(&self, row: &Row) -> Result<bool, EngineError> {
-        let intents = self.store()?.intents()?.intents;
-        Ok(intents
-            .iter()
-            .any(|intent| intent.sandbox_id == *row.id() && palisade_host::process::is_alive(&intent.owner)))
+    /// Whether a keeper should be alive and none is.
+    pub(crate) fn is_orphaned(row: &Row) -> bool {
+        row.state.has_keeper() && !Self::keeper_lives(row)
     }
 
-    /// Records the death of a sandbox's keeper and gives back what it held.
-    pub(crate) async fn bury(&self, row: &Row, reason: &str) -> Result<(), EngineError> {
+    /// Records the death of a sandbox's keeper and gives back what it held. Only for whoever has its turn: a new
+    /// keeper would lose everything to this.
+    pub(crate) async fn bury(&self, row: &Row, reason: &str, _turn: &Turn) -> Result<(), EngineError> {
         let backend = self.backend(row.spec.method)?;
         backend.stop(&row.spec).await?;
         if let Some(dir) = &row.spec.dir {
@@ -106,7 +138,6 @@ impl Engine {
             _ => (State::Error, Some(reason)),
         };
         store.transition_if(row.id(), &living, to, why, now())?;
-        store.set_keeper(row.id(), None)?;
         store.append_event(row.id(), &Event::Recovered { what: reason.into() }, now())?;
         Ok(())
     }

@@ -62,7 +62,8 @@ impl Store {
     }
 
     /// Moves a sandbox to `to` if the lifecycle allows it, and records the event. Returns where it was.
-    /// `reason` is kept as the sandbox's error while it is in the state `error`.
+    /// `reason` is kept as the sandbox's error while it is in the state `error`. A state without a keeper ends
+    /// whatever keeper was recorded.
     pub fn transition(
         &self,
         id: &SandboxId,
@@ -113,10 +114,38 @@ impl Store {
                     params![id.as_str(), to.as_str(), error, at],
                 )
                 .map_err(self.failed(what))?;
+            if !to.has_keeper() {
+                // In the same step, so that whoever starts it next cannot lose its own keeper to our clean-up.
+                transaction
+                    .execute(
+                        "UPDATE sandboxes SET keeper_pid = NULL, keeper_start = NULL, keeper_boot = NULL
+                         WHERE id = ?1",
+                        [id.as_str()],
+                    )
+                    .map_err(self.failed(what))?;
+            }
             let event = Event::State { from, to, reason: reason.map(str::to_owned) };
             events::insert(transaction, id, &event, at).map_err(self.failed(what))?;
             Ok(from)
         })
+    }
+
+    /// Makes a process the keeper of a sandbox that is being started and has none yet; says whether it is.
+    pub fn adopt(&self, id: &SandboxId, keeper: &ProcessIdentity) -> Result<bool, StoreError> {
+        self.connection()
+            .execute(
+                "UPDATE sandboxes SET keeper_pid = ?2, keeper_start = ?3, keeper_boot = ?4
+                 WHERE id = ?1 AND state = ?5 AND keeper_pid IS NULL",
+                params![
+                    id.as_str(),
+                    keeper.pid,
+                    keeper.start_ticks.cast_signed(),
+                    keeper.boot.as_str(),
+                    State::Starting.as_str()
+                ],
+            )
+            .map(|changed| changed == 1)
+            .map_err(self.failed("record the keeper"))
     }
 
     /// Names the process that keeps the sandbox, or that there is none.

@@ -1,0 +1,53 @@
+//! Preflight with a memory: a passed one is kept until the tool, this boot or the user changes.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use palisade_core::{Method, Preflight};
+use palisade_host::process;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    identity: String,
+    boot: String,
+    uid: u32,
+    preflight: Preflight,
+}
+
+impl Engine {
+    /// Tries the method for real, whatever is remembered, and remembers a pass.
+    pub async fn preflight(&self, method: Method) -> Result<Preflight, EngineError> {
+        let backend = self.backend(method)?;
+        let preflight = backend.preflight().await;
+        let identity = backend.tool_identity();
+        let file = self.preflight_file(method);
+        if preflight.passed() && !identity.is_empty() {
+            let kept = Kept { identity, boot: process::boot_id(), uid: uid(), preflight: preflight.clone() };
+            // Only a saving of time: when it cannot be written, the next one is tried in full.
+            if let Ok(text) = serde_json::to_vec(&kept) {
+                let _ = std::fs::write(&file, text);
+            }
+        } else {
+            let _ = std::fs::remove_file(&file);
+        }
+        Ok(preflight)
+    }
+
+    /// A preflight that passed before and still holds, if there is one.
+    pub fn remembered_preflight(&self, method: Method) -> Option<Preflight> {
+        let text = std::fs::read(self.preflight_file(method)).ok()?;
+        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        let identity = self.backend(method).ok()?.tool_identity();
+        let holds =
+            !identity.is_empty() && kept.identity == identity && kept.boot == process::boot_id() && kept.uid == uid();
+        holds.then_some(kept.preflight)
+    }
+
+    fn preflight_file(&self, method: Method) -> palisade_core::HostPath {
+        self.config.state.join(format!("preflight-{method}.json"))
+    }
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
