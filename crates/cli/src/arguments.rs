@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Sandboxes for coding agents and the people who work with them.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100, disable_help_subcommand = true)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalFlags,

@@ -21,6 +21,7 @@ const GUEST_VARIABLE: &str = "PALISADE_GUEST";
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
+    guest: HostPath,
 }
 
 impl Context {
@@ -28,23 +29,43 @@ impl Context {
         let state = state_directory()?;
         let settings = settings(global, policy, &state)?;
         crate::logging::start(&settings);
-        let engine = engine(state, &settings)?;
-        Ok(Self { settings, engine })
+        let guest = guest_binary()?;
+        let engine = engine(state, &settings, guest.clone())?;
+        Ok(Self { settings, engine, guest })
+    }
+
+    /// Asked before a start only: a sandbox can be listed, stopped and removed without the guest program.
+    pub(crate) fn require_guest(&self) -> Result<(), Failure> {
+        if self.guest.as_path().is_file() {
+            return Ok(());
+        }
+        Err(Failure::Told {
+            code: "no-guest",
+            exit: ExitCode::Preflight,
+            message: format!("the guest program is not installed: {} is no file", self.guest),
+            hints: vec![format!(
+                "build it with scripts/build-guest, install with make install, or say where it is in {GUEST_VARIABLE}"
+            )],
+        })
     }
 
     pub(crate) fn method(&self) -> Method {
         self.settings.method.value
     }
 
-    /// Says which method is used and why; on the fast path the start itself is the check.
+    /// Says which method is used and why. On the fast path the start itself is the check.
     pub(crate) fn announce(&self, method: Method) {
-        let origin = &self.settings.method.origin;
-        tracing::info!(
-            sandbox.select = %method,
-            origin = %origin,
-            preflight = "by the start itself",
-            "sandbox method"
-        );
+        if tracing::enabled!(tracing::Level::INFO) {
+            let origin = match self.settings.method() {
+                selection if selection.method == method => selection.origin.to_string(),
+                _ => "recorded when the sandbox was created".to_owned(),
+            };
+            let preflight = match self.engine.remembered_preflight(method) {
+                Some(_) => "passed before",
+                None => "by the start itself",
+            };
+            tracing::info!(sandbox.select = %method, origin, preflight, "sandbox method");
+        }
         if method == Method::Noop {
             crate::output::warning(
                 "method 'noop': no isolation, commands run on the host with your own rights",
@@ -173,27 +194,21 @@ fn this_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::failed("io", format!("cannot find this program itself: {error}")))
 }
 
-/// Beside this program, or in the libexec directory of the same installation.
+/// Where the guest program is or should be: as the variable says, beside this program, or in the libexec directory of
+/// the same installation.
 fn guest_binary() -> Result<HostPath, Failure> {
-    let host =
-        |path: PathBuf| HostPath::new(path).map_err(|error| Failure::failed("no-guest", error.to_string()));
-    if let Some(path) = std::env::var_os(GUEST_VARIABLE) {
-        return host(path.into());
-    }
-    let program = this_program()?;
-    let directory = program.parent().unwrap_or(Path::new("/"));
-    let beside = directory.join("palisade-guest");
-    let libexec = directory.join("../libexec/palisade/palisade-guest");
-    let found = [&beside, &libexec].into_iter().find(|path| path.is_file()).cloned();
-    match found {
-        Some(path) => host(std::fs::canonicalize(&path).unwrap_or(path)),
-        None => Err(Failure::Told {
-            code: "no-guest",
-            exit: ExitCode::Preflight,
-            message: format!("the guest program is not installed: {} is missing", beside.display()),
-            hints: vec!["build it with scripts/build-guest, or install with make install".into()],
-        }),
-    }
+    let path = match std::env::var_os(GUEST_VARIABLE) {
+        Some(path) => path.into(),
+        None => {
+            let program = this_program()?;
+            let directory = program.parent().unwrap_or(Path::new("/"));
+            let beside = directory.join("palisade-guest");
+            let libexec = directory.join("../libexec/palisade/palisade-guest");
+            let found = [&beside, &libexec].into_iter().find_map(|path| std::fs::canonicalize(path).ok());
+            found.unwrap_or(beside)
+        }
+    };
+    HostPath::new(path).map_err(|error| Failure::failed("no-guest", error.to_string()))
 }
 
 /// A keeper lives long and needs little: nothing of the user's environment but where things are.
@@ -230,7 +245,7 @@ pub(crate) fn engine_without_project(global: &GlobalFlags) -> Result<Engine, Fai
     };
     let settings = palisade_config::load(&sources)?;
     crate::logging::start(&settings);
-    engine(state, &settings)
+    engine(state, &settings, guest_binary()?)
 }
 
 pub(crate) fn now() -> i64 {
@@ -238,9 +253,9 @@ pub(crate) fn now() -> i64 {
     elapsed.map_or(0, |elapsed| elapsed.as_millis() as i64)
 }
 
-fn engine(state: HostPath, settings: &Settings) -> Result<Engine, Failure> {
+fn engine(state: HostPath, settings: &Settings, guest: HostPath) -> Result<Engine, Failure> {
     let process = ProcessConfig {
-        guest: guest_binary()?,
+        guest,
         state: state.clone(),
         search_path: std::env::var_os("PATH")
             .map(|path| std::env::split_paths(&path).collect())

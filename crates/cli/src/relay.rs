@@ -60,9 +60,7 @@ pub(crate) async fn run(
         }
         Tty::No => None,
     };
-    if input == Input::Relayed {
-        relay_input(sender.clone());
-    }
+    let typing = (input == Input::Relayed).then(|| relay_input(sender.clone()));
     let signals = tokio::spawn(signals.forward(sender.clone(), tty));
     let mut writer = None;
     let end = loop {
@@ -80,7 +78,11 @@ pub(crate) async fn run(
             Err(error) => break Err(error),
         }
     };
+    // Both hold the stream, and a sandbox's guest leaves only when that is closed.
     signals.abort();
+    if let Some(typing) = typing {
+        typing.abort();
+    }
     if let Some(writer) = writer {
         writer.finish();
     }
@@ -190,7 +192,7 @@ fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
 
 /// Reads our standard input on a thread of its own, since it cannot be waited for in any other way without changing
 /// a file description that we share with others. The thread is left behind at the end of the program.
-fn relay_input(sender: StreamSender) {
+fn relay_input(sender: StreamSender) -> tokio::task::JoinHandle<()> {
     let (pieces, mut received) = mpsc::channel::<Vec<u8>>(PIECES);
     let read = move || {
         let mut stdin = std::io::stdin().lock();
@@ -217,7 +219,7 @@ fn relay_input(sender: StreamSender) {
         }
         // The command may have ended already.
         let _ = sender.eof().await;
-    });
+    })
 }
 
 /// The signals that are the command's business and not this program's own.

@@ -12,6 +12,8 @@ pub enum Event {
     LimitNotEnforced { limit: String, why: String },
     /// The guest broke the protocol and was cut off.
     ProtocolViolation { detail: String },
+    /// Something the user should look at, such as files in a bound directory that the host's tools would run.
+    Notice { text: String },
     /// A clean-up finished or undid what a crash had left.
     Recovered { what: String },
 }

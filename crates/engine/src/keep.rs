@@ -9,7 +9,7 @@ use palisade_host::process;
 use palisade_store::{Row, StoreError};
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// How long a guest may take to answer at its start.
 const HANDSHAKE: Duration = Duration::from_secs(20);
@@ -65,9 +65,16 @@ impl Engine {
         })?;
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
-        let terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
+        let mut terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
         backend.start(&row.spec).await?;
-        let keeper = greet(backend, &row.spec).await?;
+        // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
+        let keeper = tokio::select! {
+            keeper = greet(backend, &row.spec) => keeper?,
+            () = &mut terminate => return Err(EngineError::Keeper {
+                name: row.name.clone(),
+                reason: "it was stopped before it was up".into(),
+            }),
+        };
         let liveness = backend.inspect(&row.spec).await?;
         self.note_limits(row, &liveness)?;
         self.store()?.transition_if(row.id(), &[State::Starting], State::Running, None, now())?;
@@ -136,6 +143,10 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<(), EngineError> {
         let stopped = backend.stop(&row.spec).await;
+        let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
+        for text in backend.warnings(&row.spec, started) {
+            self.store()?.append_event(row.id(), &Event::Notice { text }, now())?;
+        }
         if let Some(dir) = &row.spec.dir {
             // Absent when the socket could not be made.
             let _ = std::fs::remove_file(dir.socket());

@@ -13,6 +13,7 @@ mod keep;
 pub mod keeper;
 mod list;
 mod one_off;
+mod preflight;
 mod remove;
 mod session;
 mod start;

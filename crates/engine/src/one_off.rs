@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use palisade_core::{Backend, Layout, Method, Policy, SandboxSpec};
 use palisade_protocol::client::Client;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
@@ -17,6 +17,7 @@ pub struct OneOff {
     pub layout: Layout,
     spec: SandboxSpec,
     backend: Arc<dyn Backend>,
+    since: SystemTime,
 }
 
 impl std::fmt::Debug for OneOff {
@@ -38,9 +39,10 @@ impl Engine {
             owner: self.owner()?.to_owned(),
         };
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
+        let since = SystemTime::now();
         backend.start(&spec).await?;
         match greet(&backend, &spec).await {
-            Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend }),
+            Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend, since }),
             Err(error) => {
                 if let Err(failure) = backend.stop(&spec).await {
                     tracing::warn!(%failure, "a run that did not come up was not put away");
@@ -65,11 +67,12 @@ impl OneOff {
         Ok(self.backend.inspect(&self.spec).await?.limits)
     }
 
-    /// Ends everything inside and gives back what the run held.
-    pub async fn end(self) -> Result<(), EngineError> {
-        let Self { client, spec, backend, .. } = self;
+    /// Ends everything inside and gives back what the run held; what the user should know of what it left.
+    pub async fn end(self) -> Result<Vec<String>, EngineError> {
+        let Self { client, spec, backend, since, .. } = self;
         // The guest leaves when its stream is closed.
         drop(client);
-        Ok(backend.stop(&spec).await?)
+        backend.stop(&spec).await?;
+        Ok(backend.warnings(&spec, since))
     }
 }

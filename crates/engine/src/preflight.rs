@@ -38,8 +38,10 @@ impl Engine {
         let text = std::fs::read(self.preflight_file(method)).ok()?;
         let kept: Kept = serde_json::from_slice(&text).ok()?;
         let identity = self.backend(method).ok()?.tool_identity();
-        let holds =
-            !identity.is_empty() && kept.identity == identity && kept.boot == process::boot_id() && kept.uid == uid();
+        let holds = !identity.is_empty()
+            && kept.identity == identity
+            && kept.boot == process::boot_id()
+            && kept.uid == uid();
         holds.then_some(kept.preflight)
     }
 

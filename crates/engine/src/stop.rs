@@ -5,10 +5,10 @@ use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::turn::Turn;
-use palisade_core::{Event, ProcessIdentity, State};
+use palisade_core::{Event, ProcessIdentity, SandboxId, State};
 use palisade_protocol::client::Client;
 use palisade_protocol::{KeeperVerb, Open};
-use palisade_store::{Row, StoreError};
+use palisade_store::{Row, StoreError, StoredEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::time::Duration;
@@ -28,6 +28,17 @@ pub enum Stopped {
 }
 
 impl Engine {
+    /// What the user was told about a sandbox since then.
+    pub fn notices(&self, id: &SandboxId, since: i64) -> Result<Vec<String>, EngineError> {
+        const MOST: usize = 1000;
+        let events = self.store()?.events(id, 0, MOST)?;
+        let text = |stored: StoredEvent| match stored.event {
+            Event::Notice { text } if stored.at >= since => Some(text),
+            _ => None,
+        };
+        Ok(events.into_iter().filter_map(text).collect())
+    }
+
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
         let row = self.with_known_keeper(self.row(name)?).await?;
         if !row.state.has_keeper() {
@@ -67,6 +78,10 @@ impl Engine {
     /// Asks through the socket, and by a signal where that does not work; the keeper's end tells whether it did.
     async fn ask_to_stop(&self, row: &Row, grace_ms: u32) {
         let ask = async {
+            // A keeper whose guest has not answered yet listens to nobody.
+            if row.state == State::Starting {
+                return None;
+            }
             let dir = row.spec.dir.as_ref()?;
             let stream = socket::connect(dir.path(), SOCKET).await.ok()?;
             let (client, _) = Client::connect(stream).await.ok()?;

@@ -61,11 +61,14 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
 async fn examine(context: &Context, method: Method) -> MethodReport {
     match context.engine.backend(method) {
         Ok(backend) => {
-            let preflight = backend.preflight().await;
+            let checks = match context.engine.preflight(method).await {
+                Ok(preflight) => preflight.checks,
+                Err(error) => vec![Check::failed("preflight", error.to_string(), error.hints().join("; "))],
+            };
             MethodReport {
                 method,
-                usable: preflight.passed(),
-                checks: preflight.checks,
+                usable: checks.iter().all(|check| check.status != CheckStatus::Failed),
+                checks,
                 capabilities: Some(backend.capabilities()),
             }
         }

@@ -33,6 +33,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let policy = context.policy(workspace)?;
     let method = context.method();
     context.announce(method);
+    context.require_guest()?;
     let sandbox = context.engine.one_off(method, policy).await?;
     super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await?;
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
@@ -40,6 +41,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, Input::Relayed, tty).await;
     let ended = sandbox.end().await;
     let status = outcome?;
-    ended?;
+    for warning in ended? {
+        crate::output::warning(&warning);
+    }
     Ok(status)
 }

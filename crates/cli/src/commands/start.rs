@@ -21,6 +21,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
 pub(crate) async fn start(context: &Context, name: &str) -> Result<(), Failure> {
     let row = context.engine.store()?.find(name)?;
     context.announce(row.spec.method);
+    context.require_guest()?;
     if context.engine.start(name).await? == Started::Already {
         output::note(&format!("{} is running already", row.name));
         return Ok(());

@@ -17,7 +17,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let row = context.engine.store()?.find(&arguments.name)?;
+    let since = crate::context::now();
     let outcome = context.engine.stop(&arguments.name, Duration::from_secs(arguments.grace)).await?;
+    for notice in context.engine.notices(row.id(), since)? {
+        output::warning(&notice);
+    }
     if outcome == Stopped::Already {
         output::note(&format!("{} is not running", palisade_core::printable(&arguments.name)));
     }
