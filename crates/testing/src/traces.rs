@@ -16,8 +16,16 @@ pub struct Traces {
 }
 
 /// Files of the state directory that belong to the instance and not to a sandbox.
-const STANDING: [&str; 7] =
-    ["instance", "limits-noted", "state.db", "state.db-shm", "state.db-wal", "state.lock", "turns.lock"];
+const STANDING: [&str; 8] = [
+    "instance",
+    "limits-noted",
+    "preflight-bwrap.json",
+    "state.db",
+    "state.db-shm",
+    "state.db-wal",
+    "state.lock",
+    "turns.lock",
+];
 
 impl Traces {
     pub fn of(instance: &Instance) -> Self {
