@@ -18,6 +18,7 @@ pub struct Pty {
     slave: OwnedFd,
     child: Child,
     held: OwnedFd,
+    original: String,
     seen: Vec<u8>,
     /// How much of `seen` has been waited for.
     read: usize,
@@ -31,6 +32,7 @@ impl Pty {
         rustix::pty::unlockpt(&master).expect("unlock the terminal");
         let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).expect("the terminal's other side");
         tcsetwinsize(&master, size(rows, columns)).expect("set the size");
+        let original = attributes(&slave);
         let side = || slave.try_clone().expect("another descriptor of the terminal");
         command.stdin(side()).stdout(side()).stderr(side());
         // SAFETY: both are plain system calls; nothing is allocated or locked between fork and exec.
@@ -44,7 +46,7 @@ impl Pty {
         let child = command.spawn().expect("the program starts");
         let pid = Pid::from_child(&child);
         let held = pidfd_open(pid, PidfdFlags::empty()).expect("hold the program");
-        Self { master, slave, child, held, seen: Vec::new(), read: 0 }
+        Self { master, slave, child, held, original, seen: Vec::new(), read: 0 }
     }
 
     pub fn type_keys(&self, keys: &str) {
@@ -83,9 +85,9 @@ impl Pty {
         tcsetwinsize(&self.master, size(rows, columns)).expect("set the size");
     }
 
-    /// All attributes of the terminal, for comparing.
-    pub fn attributes(&self) -> String {
-        format!("{:?}", tcgetattr(&self.slave).expect("the terminal's attributes"))
+    /// Whether the terminal's attributes are those it had before the program started.
+    pub fn is_as_before(&self) -> bool {
+        attributes(&self.slave) == self.original
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -129,6 +131,11 @@ enum Ready {
     Output,
     Ended,
     Nothing,
+}
+
+/// All of them, as text that can be compared.
+fn attributes(terminal: &OwnedFd) -> String {
+    format!("{:?}", tcgetattr(terminal).expect("the terminal's attributes"))
 }
 
 fn size(rows: u16, columns: u16) -> Winsize {

@@ -34,3 +34,4 @@ mod logging;
 mod run;
 mod separation;
 mod support;
+mod terminal;

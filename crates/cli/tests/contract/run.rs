@@ -4,6 +4,8 @@ use crate::support::{Running, inspect, outcome, said};
 use palisade_testing::{Instance, Outcome};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 contracts!(
     the_exit_code_is_the_commands_own,
@@ -12,6 +14,7 @@ contracts!(
     a_command_that_is_not_there_is_127,
     a_file_that_cannot_be_executed_is_126,
     stdin_is_relayed_up_to_its_end,
+    a_run_does_not_wait_for_input_that_nobody_reads,
     much_output_arrives_whole_on_both_streams,
     a_reader_that_goes_away_ends_the_run,
     the_environment_is_the_documented_one,
@@ -71,6 +74,27 @@ fn stdin_is_relayed_up_to_its_end(method: &'static str) {
     let echoed = instance.run_with_input(["run", "--", "sh", "-c", "cat; echo end"], input.as_bytes());
     assert_eq!(echoed.code, 0);
     assert!(echoed.stdout == format!("{input}end\n"), "{} bytes came back", echoed.stdout.len());
+}
+
+/// An input that stays open, such as a terminal, must not hold up the end: the guest leaves when its stream closes, and
+/// is killed after two seconds when something still holds it.
+fn a_run_does_not_wait_for_input_that_nobody_reads(method: &'static str) {
+    let instance = Instance::with_method(method);
+    let took = |input: fn() -> Stdio| {
+        let once = || {
+            let mut command = instance.command(["run", "--", "true"]);
+            let begun = Instant::now();
+            let mut child = command.stdin(input()).stderr(Stdio::null()).spawn().expect("palisade starts");
+            let held = child.stdin.take();
+            assert!(child.wait().expect("its end").success());
+            drop(held);
+            begun.elapsed()
+        };
+        // The best of a few, since other tests run at the same time.
+        std::iter::repeat_with(once).take(3).min().expect("three times")
+    };
+    let (closed, open) = (took(Stdio::null), took(Stdio::piped));
+    assert!(open < closed + Duration::from_secs(1), "{open:?} with an open input, {closed:?} without");
 }
 
 /// More than 20 MiB each, at the same time.
