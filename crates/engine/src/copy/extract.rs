@@ -143,14 +143,24 @@ fn write_file(
     let fresh = format!(".palisade-copy-{}", std::process::id());
     // A leftover of an earlier, interrupted copy by a process of the same number.
     let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&parent, fresh.as_str(), flags, Mode::from_raw_mode(0o600))?;
+    let nameless = open_nameless(parent.as_fd());
+    let named = nameless.is_none();
+    let file = match nameless {
+        Some(file) => file,
+        None => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(&parent, fresh.as_str(), flags, Mode::from_raw_mode(0o600))?
+        }
+    };
     let mut file = std::fs::File::from(file);
     let written = io::copy(content, &mut file).map_err(Failure::Stop).and_then(|bytes| {
         if bytes < size {
             return Err(Failure::Stop(io::ErrorKind::UnexpectedEof.into()));
         }
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode | 0o200))?;
+        if !named && !give_name(file.as_fd(), parent.as_fd(), name, &fresh)? {
+            return Ok(bytes);
+        }
         // Replaces a file or a link of that name; a directory of that name stays and the entry is left out.
         rustix::fs::renameat(&parent, fresh.as_str(), &parent, name)?;
         Ok(bytes)
@@ -159,6 +169,38 @@ fn write_file(
         let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
     }
     written
+}
+
+/// A file that has no name until it is whole, so that a `kill -9` leaves nothing of it. Not every file system has
+/// such files.
+#[cfg(target_os = "linux")]
+fn open_nameless(parent: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, ".", flags, Mode::from_raw_mode(0o600)).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nameless(_parent: BorrowedFd<'_>) -> Option<OwnedFd> {
+    None
+}
+
+/// Gives a nameless file its own name, or the name `fresh` where something has its own; says whether it was that.
+fn give_name(
+    file: BorrowedFd<'_>,
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    fresh: &str,
+) -> rustix::io::Result<bool> {
+    use rustix::fd::AsRawFd;
+    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |name: &OsStr| {
+        rustix::fs::linkat(rustix::fs::CWD, handle.as_str(), parent, name, AtFlags::SYMLINK_FOLLOW)
+    };
+    match link(name) {
+        Ok(()) => Ok(false),
+        Err(Errno::EXIST) => link(OsStr::new(fresh)).map(|()| true),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
