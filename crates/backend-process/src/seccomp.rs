@@ -142,6 +142,12 @@ fn rules(set_id_bits: SetIdBits) -> Result<BTreeMap<i64, Vec<SeccompRule>>, secc
     // The kernel reads the request of an ioctl as 32 bits, so a caller could hide it behind high bits.
     let request = |value: u64| SeccompRule::new(vec![Condition::new(1, Width::Dword, Op::Eq, value)?]);
     rules.insert(libc::SYS_ioctl, vec![request(libc::TIOCSTI)?, request(TIOCLINUX)?]);
+    // vsock knows no network namespaces and would reach the hypervisor and its other guests.
+    let families = SOCKET_FAMILIES
+        .map(|family| Condition::new(0, Width::Dword, Op::Ne, family as u64))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_socket, vec![SeccompRule::new(families)?]);
     if set_id_bits == SetIdBits::Denied {
         const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
         for (call, argument) in MODE_ARGUMENT {
@@ -152,6 +158,8 @@ fn rules(set_id_bits: SetIdBits) -> Result<BTreeMap<i64, Vec<SeccompRule>>, secc
 }
 
 const TIOCLINUX: u64 = 0x541C;
+/// The only kinds of sockets there are inside: each of them ends at the sandbox's own network namespace.
+const SOCKET_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 /// Not yet in libc's constants for every target.
 const SYS_FCHMODAT2: i64 = 452;
 

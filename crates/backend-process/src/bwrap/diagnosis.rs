@@ -1,5 +1,22 @@
 //! bwrap's complaint → what is wrong and how to mend it.
 
+use palisade_core::{BackendError, Method};
+use std::path::Path;
+
+/// A bwrap that is there and cannot even be started is as good as none; other errors are passed on.
+pub(super) fn unstartable(error: BackendError, program: &Path) -> BackendError {
+    match error {
+        BackendError::Io { what, source } if what == format!("start {}", program.display()) => {
+            BackendError::Unavailable {
+                method: Method::Bwrap,
+                reason: format!("cannot {what}: {source}"),
+                fix: "reinstall bubblewrap".into(),
+            }
+        }
+        other => other,
+    }
+}
+
 /// Reason and fix for a sandbox that did not come up, from what bwrap said on standard error.
 pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool) -> (String, String) {
     let contains = |needle: &str| said.contains(needle);

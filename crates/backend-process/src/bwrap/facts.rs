@@ -47,7 +47,8 @@ const ETC: [&str; 15] = [
     "/etc/ssl/openssl.cnf",
 ];
 
-const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+const PROC_READ_ONLY: [&str; 6] =
+    ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/pressure"];
 const PROC_MASKED_FILES: [&str; 7] = [
     "/proc/kcore",
     "/proc/keys",

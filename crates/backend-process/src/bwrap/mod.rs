@@ -94,6 +94,7 @@ impl BwrapBackend {
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
         let (config, spec, cgroups) = (self.config.clone(), spec.clone(), group.join_files());
+        let program = bwrap.clone();
         let prepare = move || {
             let command = ["serve", "--fd", "3"];
             let launch = prepare::launch(&config, bwrap, &spec, resolved, Some(theirs.into()), &command)?;
@@ -104,7 +105,7 @@ impl BwrapBackend {
             Err(error) => {
                 // Nothing joined it; a failure here must not hide the first one.
                 let _ = group.remove();
-                Err(error)
+                Err(diagnosis::unstartable(error, &program))
             }
         }
     }

@@ -1,14 +1,16 @@
 //! From a sandbox's specification to a launch of bwrap: the I/O between the policy and the pure plan.
 
 use super::facts::HostFacts;
-use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, plan};
+use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, is_text_file, nul_separated, plan};
 use crate::ProcessConfig;
 use crate::fence::{self, DirectoryLock, Journal};
 use crate::seccomp::{self, SetIdBits};
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::policy::{HOME, WORKSPACE};
-use palisade_core::{Access, BackendError, GuestPath, HostPath, Method, Network, SandboxSpec, Workspace};
+use palisade_core::{
+    Access, BackendError, GuestPath, HostPath, Method, Mount, Network, Policy, SandboxSpec, Workspace,
+};
 use palisade_host::tree::{Target, make_target};
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
@@ -89,6 +91,7 @@ pub(super) fn resolve(
     }
     for mount in &policy.mounts {
         let host = host_path(config, &mount.host)?;
+        require_free_target(&host, &mount.guest, policy)?;
         prepare_target(spec, &resolved, &host, &mount.guest)?;
         if mount.access == Access::ReadWrite && host.as_path().is_dir() {
             guard(config, spec, &host, mount.guest.as_str(), held, &mut resolved)?;
@@ -149,6 +152,26 @@ fn guard(
         resolved.fence.push(Bind { host, guest: inside, access });
     }
     Ok(())
+}
+
+/// A target inside another mount would be made by bwrap in a directory that a sandbox may have filled with links,
+/// and one that is a file of ours would be written over.
+fn require_free_target(source: &HostPath, target: &GuestPath, policy: &Policy) -> Result<(), BackendError> {
+    let refuse = |reason: String| BackendError::HostDirectory {
+        path: source.to_string(),
+        reason,
+        fix: "choose another mount target".into(),
+    };
+    if is_text_file(target.as_str()) {
+        return Err(refuse(format!("its target {target} is a file that every sandbox has of its own")));
+    }
+    let above = |other: &&Mount| other.guest != *target && target.is_within(&other.guest);
+    match policy.mounts.iter().find(above) {
+        Some(other) => {
+            Err(refuse(format!("its target {target} lies inside another mount's, {}", other.guest)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A mount's target below the sandbox's own directories is made by us, link-free; below a bound directory it would
