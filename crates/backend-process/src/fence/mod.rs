@@ -6,6 +6,7 @@
 //! for as long as the sandbox runs; what is about to be made is written to a journal first, so that a crash leaves
 //! nothing that `sweep` cannot take away.
 
+mod configured;
 mod gitconfig;
 mod journal;
 mod lock;
@@ -21,7 +22,7 @@ use palisade_core::{Access, BackendError, HostPath};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What to bind inside one fenced directory, parents before children, relative to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,6 +63,12 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
     let root = open_directory(directory)?;
     let mut plan = FencePlan::default();
     match kind_of(root.as_fd(), Path::new(GIT)) {
+        Ok(None) if is_bare(root.as_fd()) => {
+            return Err(refuse(
+                Path::new("HEAD"),
+                "makes it a repository without a work tree, which the fence cannot close",
+            ));
+        }
         Ok(None) => {
             plan.placeholders.push(Placeholder::directory(GIT));
             plan.binds.push((GIT.into(), Access::ReadOnly));
@@ -69,6 +76,9 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
         }
         // A worktree's or submodule's pointer: its target must not change.
         Ok(Some(FileType::RegularFile)) => {
+            if let Some(inside) = configured::pointed_to(root.as_fd(), directory) {
+                return Err(refuse(&inside, "is the repository, at a place that the fence does not close"));
+            }
             plan.binds.push((GIT.into(), Access::ReadOnly));
             return Ok(plan);
         }
@@ -79,7 +89,16 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
         protect(root.as_fd(), Path::new(path), shape, &mut plan)
             .map_err(|reason| refuse(Path::new(path), &reason))?;
     }
-    for path in configured_paths(root.as_fd(), directory) {
+    for path in configured::paths(root.as_fd(), directory) {
+        if path.as_os_str().is_empty() {
+            return Err(refuse(
+                Path::new("core.hooksPath"),
+                "names the whole directory, which cannot be closed",
+            ));
+        }
+        if plan.binds.iter().any(|(known, access)| *access == Access::ReadOnly && path.starts_with(known)) {
+            continue;
+        }
         // What configuration names may be of either kind; where it is absent, hooks are a directory.
         let shape = match kind_of(root.as_fd(), &path) {
             Ok(Some(FileType::RegularFile)) => Shape::File { absent: "" },
@@ -88,6 +107,12 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
         protect(root.as_fd(), &path, shape, &mut plan).map_err(|reason| refuse(&path, &reason))?;
     }
     Ok(plan)
+}
+
+fn is_bare(root: BorrowedFd<'_>) -> bool {
+    let is =
+        |name: &str, kind: FileType| kind_of(root, Path::new(name)).is_ok_and(|found| found == Some(kind));
+    is("HEAD", FileType::RegularFile) && is("objects", FileType::Directory) && is("refs", FileType::Directory)
 }
 
 /// Pins the way to `path` and closes `path` itself.
@@ -121,61 +146,6 @@ fn protect(root: BorrowedFd<'_>, path: &Path, shape: Shape, plan: &mut FencePlan
         plan.binds.push((path.to_owned(), Access::ReadOnly));
     }
     Ok(())
-}
-
-/// Paths inside the directory that its git configuration makes git run or read: `core.hooksPath`, includes.
-fn configured_paths(root: BorrowedFd<'_>, directory: &HostPath) -> Vec<PathBuf> {
-    const LARGEST: u64 = 1 << 20;
-    let text = (|| -> Option<String> {
-        let file = rustix::fs::openat2(
-            root,
-            ".git/config",
-            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-            Mode::empty(),
-            BENEATH,
-        )
-        .ok()?;
-        let mut text = String::new();
-        use std::io::Read;
-        std::fs::File::from(file).take(LARGEST).read_to_string(&mut text).ok()?;
-        Some(text)
-    })();
-    let Some(text) = text else { return Vec::new() };
-    let inside = |base: &Path, value: &str| -> Option<PathBuf> {
-        let joined = directory.as_path().join(base).join(value);
-        normalise(&joined).strip_prefix(directory.as_path()).ok().map(Path::to_owned)
-    };
-    gitconfig::executed_paths(&text)
-        .into_iter()
-        .filter_map(|path| match path {
-            gitconfig::Named::HooksPath(value) => {
-                inside(Path::new(""), &value).map(|path| match path.parent() {
-                    // Husky's generated directory calls the scripts beside it.
-                    Some(parent) if path.ends_with("_") && !parent.as_os_str().is_empty() => {
-                        parent.to_owned()
-                    }
-                    _ => path,
-                })
-            }
-            gitconfig::Named::Include(value) => inside(Path::new(GIT), &value),
-        })
-        .filter(|path| !path.as_os_str().is_empty() && !path.starts_with(GIT))
-        .collect()
-}
-
-/// Folds `.` and `..` by name, as git does for these settings.
-fn normalise(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
 }
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);

@@ -1,6 +1,7 @@
 //! What a sandbox has left in a bound directory that the host's own tools would run by themselves. The fence closes
 //! the directory's own repository; a repository or an editor task further down it can only tell of.
 
+use super::GIT;
 use palisade_core::{HostPath, printable};
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
@@ -15,14 +16,13 @@ const MOST_TOLD: usize = 20;
 const SELF_RUNNING: [&str; 5] =
     [".git", ".gitmodules", ".envrc", ".vscode/tasks.json", ".idea/workspace.xml"];
 
+/// What of a nested repository counts, beside itself: a file changed in place does not show in its directory.
+const WITHIN: [&str; 4] = ["config", "config.worktree", "hooks", "info/attributes"];
+
 /// Those that were made or changed since, relative to the directory.
 pub fn changed_since(directory: &HostPath, since: SystemTime) -> Vec<String> {
     let since = since.duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs() as i64);
     let mut found = Vec::new();
-    if looks_like_a_bare_repository(directory.as_path()) && changed(&directory.as_path().join("HEAD"), since)
-    {
-        found.push("HEAD, objects and refs (git takes the directory for a repository)".to_owned());
-    }
     let mut pending = VecDeque::from([PathBuf::new()]);
     let mut seen = 0;
     while let Some(relative) = pending.pop_front() {
@@ -35,16 +35,56 @@ pub fn changed_since(directory: &HostPath, since: SystemTime) -> Vec<String> {
             let path = relative.join(entry.file_name());
             let suspect = SELF_RUNNING.iter().any(|name| path.ends_with(name));
             // The directory's own repository is what the fence is for.
-            let own = path == Path::new(".git");
-            if suspect && !own && changed(&entry.path(), since) {
+            let own = path == Path::new(GIT);
+            if own {
+                found.extend(led_astray(&entry.path(), since).map(|link| format!("{GIT}/{link}")));
+                continue;
+            }
+            let touched = || {
+                changed(&entry.path(), since)
+                    || WITHIN.iter().any(|name| changed(&entry.path().join(name), since))
+            };
+            if suspect && touched() {
                 found.push(printable(&path.to_string_lossy()));
             }
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !path.ends_with(".git") {
+            let above = directory.as_path().join(&relative);
+            if entry.file_name() == "HEAD"
+                && looks_like_a_bare_repository(&above)
+                && changed(&entry.path(), since)
+            {
+                let path = printable(&path.to_string_lossy());
+                found.push(format!(
+                    "{path}, with objects and refs (git takes the directory for a repository)"
+                ));
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !path.ends_with(GIT) {
                 pending.push_back(path);
             }
         }
     }
     found
+}
+
+/// In the directory's own repository: links through which git on the host would write elsewhere (it never makes any
+/// itself), and the commands of an unfinished rebase.
+fn led_astray(repository: &Path, since: i64) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(relative) = pending.pop() {
+        for entry in std::fs::read_dir(repository.join(&relative)).into_iter().flatten().flatten() {
+            let path = relative.join(entry.file_name());
+            let Ok(kind) = entry.file_type() else { continue };
+            let suspect = kind.is_symlink() || path == Path::new("rebase-merge/git-rebase-todo");
+            if suspect && changed(&entry.path(), since) {
+                found.push(printable(&path.to_string_lossy()));
+            }
+            // Objects are named by their content, and there are many.
+            if kind.is_dir() && path != Path::new("objects") {
+                pending.push(path);
+            }
+        }
+    }
+    found.into_iter().take(MOST_TOLD)
 }
 
 fn looks_like_a_bare_repository(directory: &Path) -> bool {
@@ -78,14 +118,30 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_turned_into_a_bare_repository_is_told() {
+    fn links_in_the_repository_itself_are_told() {
         let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("objects")).unwrap();
-        std::fs::create_dir(root.path().join("refs")).unwrap();
-        std::fs::write(root.path().join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        let told =
-            changed_since(&HostPath::new(root.path()).unwrap(), SystemTime::now() - Duration::from_secs(60));
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("HEAD"), "{told:?}");
+        std::fs::create_dir_all(root.path().join(".git/logs")).unwrap();
+        std::fs::write(root.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        for link in [".git/COMMIT_EDITMSG", ".git/logs/HEAD"] {
+            std::os::unix::fs::symlink("/nonexistent", root.path().join(link)).unwrap();
+        }
+        let host = HostPath::new(root.path()).unwrap();
+        let mut told = changed_since(&host, SystemTime::now() - Duration::from_secs(60));
+        told.sort();
+        assert_eq!(told, [".git/COMMIT_EDITMSG", ".git/logs/HEAD"]);
+    }
+
+    #[test]
+    fn a_directory_turned_into_a_bare_repository_is_told() {
+        for place in ["", "docs/deep/"] {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(root.path().join(place).join("objects")).unwrap();
+            std::fs::create_dir(root.path().join(place).join("refs")).unwrap();
+            std::fs::write(root.path().join(place).join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            let host = HostPath::new(root.path()).unwrap();
+            let told = changed_since(&host, SystemTime::now() - Duration::from_secs(60));
+            assert_eq!(told.len(), 1);
+            assert!(told[0].starts_with(&format!("{place}HEAD, ")), "{told:?}");
+        }
     }
 }

@@ -133,6 +133,54 @@ fn the_entry_of_a_living_process_is_left_alone() {
     assert!(root.path().join(".git/commondir").exists());
 }
 
+#[test]
+fn paths_that_configuration_names_are_closed_however_they_are_written() {
+    let place = tempfile::tempdir().unwrap();
+    let real = std::fs::canonicalize(place.path()).unwrap();
+    let root = real.join("home/me/repo");
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::os::unix::fs::symlink(&root, real.join("alias")).unwrap();
+    std::fs::create_dir(root.join("through-a-link")).unwrap();
+    std::fs::write(root.join("included"), "[core]\nhooksPath = from-an-included-file\n").unwrap();
+    let text = format!(
+        "[user]\nname = Ren\u{e9}\n[core]\nhooksPath = ~/repo/from-home\nhooksPath = .git/own-hooks\n\
+         hooksPath = {}/through-a-link\nhooksPath =\n[include]\npath = ../included\npath = beside\n",
+        real.join("alias").display()
+    );
+    // In another encoding than ours, as old configurations are.
+    let bytes: Vec<u8> = text.chars().map(|c| c as u8).collect();
+    std::fs::write(root.join(".git/config"), bytes).unwrap();
+    let plan = survey(&host(&root)).unwrap();
+    for closed in
+        ["from-home", ".git/own-hooks", "through-a-link", "included", "from-an-included-file", ".git/beside"]
+    {
+        assert!(plan.binds.contains(&(closed.into(), Access::ReadOnly)), "{closed}: {:?}", plan.binds);
+    }
+}
+
+#[test]
+fn a_repository_where_the_fence_does_not_reach_is_refused() {
+    let refused = |make: &dyn Fn(&Path)| {
+        let place = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(place.path()).unwrap();
+        make(&root);
+        survey(&host(&root)).unwrap_err().to_string()
+    };
+    let pointer = refused(&|root| std::fs::write(root.join(".git"), "gitdir: real.git\n").unwrap());
+    assert!(pointer.contains("real.git"), "{pointer}");
+    let bare = refused(&|root| {
+        std::fs::create_dir(root.join("objects")).unwrap();
+        std::fs::create_dir(root.join("refs")).unwrap();
+        std::fs::write(root.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    });
+    assert!(bare.contains("HEAD"), "{bare}");
+    let whole = refused(&|root| {
+        std::fs::create_dir(root.join(".git")).unwrap();
+        std::fs::write(root.join(".git/config"), "[core]\nhooksPath = .\n").unwrap();
+    });
+    assert!(whole.contains("core.hooksPath"), "{whole}");
+}
+
 fn tree(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_owned()];
