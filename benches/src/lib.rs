@@ -5,6 +5,7 @@
 //! is timed as a whole, from before it is spawned until its end is seen.
 
 mod bar;
+mod cgroups;
 mod comparison;
 pub mod comparisons;
 mod failure;

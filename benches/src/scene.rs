@@ -1,9 +1,11 @@
 //! Where the bench takes place: a temporary directory with state and configuration of its own, and the programs
 //! that were built. Nothing of the user's is read or written, and all of it is gone at the end.
 
+use crate::cgroups;
 use crate::comparison::Result;
 use crate::failure::Failure;
 use crate::program::Program;
+use palisade_core::SandboxId;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -70,6 +72,19 @@ impl Scene {
             Some(directory) => program.env("XDG_RUNTIME_DIR", directory),
             None => program,
         })
+    }
+}
+
+impl Drop for Scene {
+    /// An instance keeps a cgroup of its own for the next run; this one has no next run.
+    fn drop(&mut self) {
+        let instance = std::fs::read_to_string(self.path("state/palisade/instance")).unwrap_or_default();
+        if let Ok(id) = SandboxId::parse(instance.trim()) {
+            for cgroup in cgroups::named(&format!("palisade/{id}")) {
+                // Fails where something still runs in it, and then it is not ours to remove.
+                let _ = std::fs::remove_dir(cgroup);
+            }
+        }
     }
 }
 

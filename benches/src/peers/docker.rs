@@ -2,6 +2,7 @@
 //! directory, names of cgroups and containerd's namespaces are this process's, and the host's network is not touched.
 
 use super::privilege::Privilege;
+use crate::cgroups;
 use crate::comparison::Result;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -126,7 +127,7 @@ impl Docker {
             self.signal("-KILL", "exec/containerd/containerd.pid");
         }
         let _ = self.engine.wait();
-        for cgroup in cgroups(&self.cgroup) {
+        for cgroup in cgroups::named(&self.cgroup) {
             let _ = self.remove_directories.clone().args([cgroup]).check();
         }
         let _ = self.remove_tree.clone().args([&self.directory]).check();
@@ -145,17 +146,6 @@ impl Drop for Docker {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// The directories of one cgroup in the unified and in the older hierarchies.
-fn cgroups(name: &str) -> Vec<PathBuf> {
-    let root = Path::new("/sys/fs/cgroup");
-    let hierarchies = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-    std::iter::once(root.to_owned())
-        .chain(hierarchies)
-        .map(|directory| directory.join(name))
-        .filter(|directory| directory.is_dir())
-        .collect()
 }
 
 /// No image can be pulled on every machine, and the smallest one is made quickly.
