@@ -10,6 +10,7 @@
 
 mod gate;
 mod instance;
+pub mod probe;
 mod pty;
 mod traces;
 mod wait;

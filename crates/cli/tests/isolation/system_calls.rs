@@ -1,0 +1,91 @@
+//! The system call filter, call by call. Inside each is refused by the filter; outside the kernel answers it.
+
+use palisade_testing::probe::{SYSTEM_CALLS, everywhere, on_host};
+use palisade_testing::{is_root, requires};
+use serde_json::{Map, Value};
+
+/// Calls that the filter leaves alone: the probe itself works inside.
+const ALLOWED: [(&str, &str); 2] = [("clone()", "ok"), ("another ioctl", "EBADF")];
+/// Answered as "not implemented", so that libraries fall back.
+const NOT_IMPLEMENTED: [&str; 2] = ["clone3", "x32 getpid"];
+const KILLED: &str = "int 0x80";
+/// Refused to an ordinary user by the kernel in the same words, so that only root's run tells the difference.
+const PRIVILEGED: [&str; 11] = [
+    "pivot_root",
+    "move_mount",
+    "fsopen",
+    "fsmount",
+    "fspick",
+    "fanotify_init",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "acct",
+    "syslog",
+];
+
+fn expected(name: &str) -> &'static str {
+    match ALLOWED.iter().find(|(allowed, _)| *allowed == name) {
+        Some((_, answer)) => answer,
+        None if NOT_IMPLEMENTED.contains(&name) => "ENOSYS",
+        None if name == KILLED => "SIGSYS",
+        None => "EPERM",
+    }
+}
+
+#[test]
+fn each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_would() {
+    requires!(bwrap, python3);
+    let outside = on_host(SYSTEM_CALLS, &[]);
+    let outside = outside.as_object().unwrap();
+    assert!(outside.len() > 50, "the probe tried {} calls", outside.len());
+    let wanted: Map<String, Value> =
+        outside.keys().map(|name| (name.clone(), expected(name).into())).collect();
+    for (name, answer) in outside {
+        // A kernel without x32 answers the same as the filter; without i386 the instruction is a fault.
+        let same_words = ALLOWED.iter().any(|(allowed, _)| allowed == name)
+            || name == "x32 getpid"
+            || (PRIVILEGED.contains(&name.as_str()) && !is_root());
+        assert!(same_words || answer != expected(name), "{name} answers {answer} without the filter, too");
+    }
+    for flags in [&[][..], &["--tmp", "16M"]] {
+        everywhere(flags, |inside| {
+            assert_eq!(
+                inside.python(SYSTEM_CALLS, &[]),
+                Value::Object(wanted.clone()),
+                "{:?}",
+                inside.entry()
+            );
+        });
+    }
+}
+
+/// Types into the terminal of the process itself, as a program would into the one it was started from.
+const TERMINAL: &str = "
+import errno, fcntl, json, os, pty, termios
+pid, master = pty.fork()
+if pid == 0:
+    try:
+        fcntl.ioctl(0, termios.TIOCSTI, b'x')
+        answer = 'ok'
+    except OSError as error:
+        answer = errno.errorcode[error.errno]
+    os.write(1, ('[' + answer + ']').encode())
+    os._exit(0)
+text = b''
+while b']' not in text:
+    text += os.read(master, 100)
+os.waitpid(pid, 0)
+print(json.dumps(text.decode().split('[')[1].split(']')[0]))
+";
+
+#[test]
+fn nothing_can_be_typed_into_a_terminal() {
+    requires!(bwrap, python3);
+    everywhere(&[], |inside| {
+        assert_eq!(inside.python(TERMINAL, &[]), "EPERM");
+    });
+    // Where the kernel itself has it switched off, it says so in other words.
+    let outside = on_host(TERMINAL, &[]);
+    assert!(outside == "ok" || outside == "EIO", "{outside}");
+}
