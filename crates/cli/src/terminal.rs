@@ -11,6 +11,16 @@ pub(crate) fn is_interactive() -> bool {
     isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout())
 }
 
+/// Whether our standard input is `/dev/null`: then there is nothing to relay, ever.
+pub(crate) fn has_no_input() -> bool {
+    const NULL_DEVICE: (u32, u32) = (1, 3);
+    rustix::fs::fstat(rustix::stdio::stdin()).is_ok_and(|stat| {
+        let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::CharacterDevice
+            && device == NULL_DEVICE
+    })
+}
+
 pub(crate) fn size() -> Size {
     let ask = |descriptor| tcgetwinsize(descriptor).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
     match ask(rustix::stdio::stdout()).or_else(|| ask(rustix::stdio::stdin())) {

@@ -4,7 +4,7 @@ use crate::Status;
 use crate::arguments::{EnvironmentFlags, PolicyFlags};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
-use crate::relay::{self, Input, Tty};
+use crate::relay::{self, Input, Signals, Tty};
 use crate::terminal;
 use palisade_core::Workspace;
 use std::ffi::OsString;
@@ -34,11 +34,13 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let method = context.method();
     context.announce(method);
     context.require_guest()?;
+    let signals = Signals::listen();
     let sandbox = context.engine.one_off(method, policy).await?;
     super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await?;
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
+    let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
     let outcome =
-        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, Input::Relayed, tty).await;
+        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, input, tty).await;
     let ended = sandbox.end().await;
     let status = outcome?;
     for warning in ended? {
