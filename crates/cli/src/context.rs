@@ -285,6 +285,9 @@ pub(crate) fn bound_workspace(text: &str) -> Result<Workspace, Failure> {
         hints: vec!["give an existing directory, as in -w . or -w path/to/project:ro".into()],
     };
     let real = std::fs::canonicalize(path).map_err(|error| refuse(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(refuse("it is not a directory".into()));
+    }
     let host = HostPath::new(real).map_err(|error| refuse(error.to_string()))?;
     Ok(Workspace::Bound { host, access })
 }

@@ -42,11 +42,10 @@ pub(crate) async fn run(
     variables: Vec<(OsString, OsString)>,
     input: Input,
     tty: Tty,
+    signals: Signals,
 ) -> Result<Status, Failure> {
     let program = command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default();
     tracing::debug!(program, tty = ?tty, "exec");
-    // Heard before the command can run, so that none of them ends this program while it does.
-    let signals = Signals::listen();
     let request = request(layout, command, variables, input, tty);
     let (sender, mut receiver) = client.open(Open::Exec(request)).await.map_err(EngineError::from)?;
     match receiver.next().await.map_err(EngineError::from)? {
@@ -222,14 +221,16 @@ fn relay_input(sender: StreamSender) -> tokio::task::JoinHandle<()> {
     })
 }
 
-/// The signals that are the command's business and not this program's own.
-struct Signals {
+/// The signals that are the command's business and not this program's own. To be listened for before anything is made
+/// for the command: then none of them ends this program with a sandbox half made, and the command gets them once it
+/// runs.
+pub(crate) struct Signals {
     heard: mpsc::UnboundedReceiver<SignalKind>,
     resized: Option<Signal>,
 }
 
 impl Signals {
-    fn listen() -> Self {
+    pub(crate) fn listen() -> Self {
         const FORWARDED: [SignalKind; 6] = [
             SignalKind::interrupt(),
             SignalKind::terminate(),

@@ -75,5 +75,6 @@ fn tell(report: &CopyReport) {
         let place = if skipped.path.is_empty() { String::new() } else { format!("{}: ", skipped.path) };
         output::warning(&format!("left out {place}{}", printable(&skipped.why)));
     }
-    output::note(&format!("copied {} files, {} bytes", report.files, report.bytes));
+    let files = if report.files == 1 { "file" } else { "files" };
+    output::note(&format!("copied {} {files}, {} bytes", report.files, report.bytes));
 }

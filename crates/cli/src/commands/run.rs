@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
     let outcome =
-        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, input, tty).await;
+        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, input, tty, signals).await;
     let ended = sandbox.end().await;
     let status = outcome?;
     for warning in ended? {

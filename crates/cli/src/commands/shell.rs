@@ -4,7 +4,7 @@ use crate::Status;
 use crate::arguments::EnvironmentFlags;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::relay::{self, Input, Tty};
+use crate::relay::{self, Input, Signals, Tty};
 use crate::terminal;
 
 /// Open a shell in a running sandbox
@@ -35,5 +35,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let present = connection.client.exec_collect(relay::probe(first), 4096).await.is_ok();
     let shell = if present { first } else { second };
     let command = vec![shell.into(), "-l".into()];
-    relay::run(&connection.client, &connection.layout, command, variables, Input::Relayed, Tty::Yes).await
+    let signals = Signals::listen();
+    relay::run(&connection.client, &connection.layout, command, variables, Input::Relayed, Tty::Yes, signals)
+        .await
 }
