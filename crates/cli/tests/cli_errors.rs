@@ -176,6 +176,12 @@ fn a_workspace_or_mount_that_cannot_be_is_told_before_anything_runs() {
          hint: give an existing directory, as in -w . or -w path/to/project:ro\n",
     );
     assert_refused(
+        instance.run(["create", "-w", "file:ro", "box"]),
+        2,
+        "error: cannot use 'file' as the workspace: it is not a directory\n\
+         hint: give an existing directory, as in -w . or -w path/to/project:ro\n",
+    );
+    assert_refused(
         instance.run(["run", "--mount", "/usr:/mnt/x:ro", "--mount", "/etc:/mnt//x:ro", "--", "true"]),
         2,
         "error: two mounts have the same target /mnt/x\nhint: give each mount a target of its own\n",

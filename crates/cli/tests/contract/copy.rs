@@ -94,7 +94,7 @@ fn a_directory_receives_and_any_other_name_is_new(method: &'static str) {
     instance.shell("box", "mkdir there").ok();
     for target in ["box:", "box:there", "box:there/", "box:new", "box:there/other"] {
         let copied = instance.run(["cp", "file", target]);
-        assert_eq!((target, said(&copied).as_str(), copied.code), (target, "copied 1 files, 4 bytes\n", 0));
+        assert_eq!((target, said(&copied).as_str(), copied.code), (target, "copied 1 file, 4 bytes\n", 0));
     }
     let found = instance.shell("box", "find . -type f | sort; cat file there/file new there/other");
     let files = "./file\n./new\n./there/file\n./there/other\n";

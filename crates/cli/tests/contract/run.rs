@@ -5,6 +5,7 @@ use palisade_testing::{Instance, Outcome};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 contracts!(
@@ -23,6 +24,7 @@ contracts!(
     a_bound_directory_is_seen_and_changed,
     a_signal_to_palisade_reaches_the_command,
     nothing_is_left_of_a_run,
+    nothing_is_left_of_a_run_that_is_interrupted_while_it_starts,
 );
 
 fn shell(instance: &Instance, script: &str) -> Outcome {
@@ -154,6 +156,11 @@ fn variables_are_given_by_value_and_from_the_caller(method: &'static str) {
     let mut run = instance.command(arguments.into_iter().chain(print));
     let ended = Instance::finish(run.env("CALLERS", value)).ok();
     assert_eq!(ended.stdout, format!("{value}|{value}||/else"));
+
+    let long = "x".repeat(64 << 10);
+    let ended =
+        instance.run(["run", "-e", &format!("LONG={long}"), "--", "sh", "-c", "printf %s \"$LONG\""]).ok();
+    assert!(ended.stdout == long, "{} bytes arrived", ended.stdout.len());
 }
 
 fn the_command_starts_in_the_workspace(method: &'static str) {
@@ -205,4 +212,21 @@ fn nothing_is_left_of_a_run(method: &'static str) {
     assert_eq!(crate::support::processes_with(&sleep), Vec::<u32>::new());
     let traces = palisade_testing::Traces::of(&instance);
     assert!(traces.is_clean(), "{traces:?}");
+}
+
+/// Whenever the signal comes: before anything was made it ends Palisade itself, later it ends the command.
+fn nothing_is_left_of_a_run_that_is_interrupted_while_it_starts(method: &'static str) {
+    let instance = Instance::with_method(method);
+    for milliseconds in 0..25 {
+        let mut command = instance.command(["run", "--", "sleep", "1000"]);
+        let mut child = command.stderr(Stdio::null()).spawn().expect("palisade starts");
+        sleep(Duration::from_millis(milliseconds));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM)
+            .expect("signal it");
+        let status = child.wait().expect("its end");
+        let by_signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert!(by_signal == Some(15) || status.code() == Some(143), "after {milliseconds} ms: {status}");
+        let traces = palisade_testing::Traces::of(&instance);
+        assert!(traces.is_clean(), "after {milliseconds} ms: {traces:?}");
+    }
 }
