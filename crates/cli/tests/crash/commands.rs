@@ -1,0 +1,255 @@
+//! The command itself is killed, at chosen and at arbitrary moments: what it asked for goes on, or gc undoes it.
+
+use crate::keeper::{silent_guest, starts_again_with_its_work};
+use crate::neighbour::Neighbour;
+use crate::support::{
+    Underway, assert_clean, below, collect, gc, keeper, listed, row, shown, wait_for_state, wait_gone,
+};
+use palisade_testing::{Instance, eventually, requires};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs a command once to see how long it takes, and then again and again, each time killed a little later, until
+/// past its end. Gives what `prepare` gave for each.
+pub(crate) fn at_any_moment<T>(times: u32, mut prepare: impl FnMut() -> (Command, T)) -> Vec<T> {
+    let (mut command, first) = prepare();
+    let began = Instant::now();
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    let whole = began.elapsed();
+    let mut given = vec![first];
+    for step in 0..times {
+        let (mut command, one) = prepare();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // The moment is the subject here, not the wait for something.
+        std::thread::sleep(whole * step / (times - 1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        given.push(one);
+    }
+    given
+}
+
+#[test]
+fn heavy_create_is_killed_at_any_moment() {
+    requires!(bwrap);
+    let neighbour = Neighbour::new();
+    let instance = Instance::with_method("bwrap");
+    let mut count = 0;
+    let names = at_any_moment(30, || {
+        count += 1;
+        let name = format!("web-{count}");
+        (instance.command(["create", &name]), name)
+    });
+    for name in names.iter().filter(|name| row(&instance, name).is_some()) {
+        let (state, why) = shown(&instance, name);
+        match state.as_str() {
+            "created" => {}
+            "error" => {
+                assert_eq!(why, "its create was interrupted; `palisade gc` takes it back");
+                let refused = instance.run(["start", name]);
+                assert_eq!(refused.code, 7, "work must not get into what gc takes back: {refused:?}");
+            }
+            other => panic!("{name} is {other}"),
+        }
+    }
+    let whole: Vec<(String, String)> =
+        listed(&instance).into_iter().filter(|(_, state)| state == "created").collect();
+    collect(&instance);
+    assert_eq!(listed(&instance), whole, "what was finished stays, the rest is gone");
+    neighbour.assert_untouched();
+    for (name, _) in whole {
+        instance.run(["rm", &name]).ok();
+    }
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_start_is_killed_at_any_moment() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("web");
+    instance.shell("web", "echo work > /workspace/work; echo home > /home/agent/home").ok();
+    at_any_moment(10, || {
+        // The keeper of the last one may still be coming up.
+        eventually("the sandbox is stopped", || {
+            instance.run(["stop", "--grace", "0", "web"]).code == 0
+                && row(&instance, "web").unwrap().keeper.is_none()
+        });
+        (instance.command(["start", "web"]), ())
+    });
+    eventually("it can be started", || instance.run(["start", "web"]).code == 0);
+    assert_eq!(gc(&instance, &[]), Vec::<String>::new());
+    assert_eq!(palisade_testing::Traces::of(&instance).processes.len(), 1, "one keeper");
+    instance.run(["stop", "web"]).ok();
+    starts_again_with_its_work(&instance);
+}
+
+#[test]
+fn heavy_start_is_killed_before_the_guest_answers() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.run(["create", "web"]).ok();
+    let silent = silent_guest(&instance);
+    let start = Underway::start(instance.command(["start", "web"]).env("PALISADE_GUEST", &silent));
+    eventually("the keeper has started its guest", || {
+        row(&instance, "web").unwrap().keeper.is_some_and(|keeper| !below(&keeper).is_empty())
+    });
+    start.kill();
+    assert_eq!(shown(&instance, "web"), ("starting".into(), String::new()), "its keeper still tries");
+    assert_eq!(collect(&instance), Vec::<String>::new(), "and is left alone");
+    let inside = below(&keeper(&instance, "web"));
+    let began = Instant::now();
+    instance.run(["stop", "--grace", "0", "web"]).ok();
+    assert!(began.elapsed() < Duration::from_secs(8), "a guest that hangs is not waited for");
+    wait_gone(&inside);
+    instance.run(["start", "web"]).ok();
+    instance.run(["rm", "--force", "web"]).ok();
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_a_start_that_hangs_can_be_removed_by_force() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.run(["create", "web"]).ok();
+    let silent = silent_guest(&instance);
+    let start = Underway::start(instance.command(["start", "web"]).env("PALISADE_GUEST", &silent));
+    wait_for_state(&instance, "web", "starting");
+    instance.run(["rm", "--force", "web"]).ok();
+    let told = start.finish();
+    assert!(told.code != 0 && told.stderr.starts_with("error: "), "{told:?}");
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_exec_is_killed() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("web");
+    let keeper = keeper(&instance, "web");
+    let before = below(&keeper);
+    let script = "echo up; exec sleep 1000";
+    let mut exec = Underway::start(&mut instance.command(["exec", "web", "--", "sh", "-c", script]));
+    assert_eq!(exec.line(), "up\n");
+    exec.kill();
+    eventually("the command ends with its client", || below(&keeper) == before);
+    assert_eq!(shown(&instance, "web"), ("running".into(), String::new()));
+    assert_eq!(collect(&instance), Vec::<String>::new());
+    assert_eq!(instance.shell("web", "echo well").ok().stdout, "well\n");
+    instance.run(["rm", "--force", "web"]).ok();
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_stop_is_killed_and_the_stop_goes_on() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("web");
+    instance.shell("web", "echo work > /workspace/work; echo home > /home/agent/home").ok();
+    let script = "trap '' TERM; echo up; while :; do sleep 1000; done";
+    let mut stubborn = Underway::start(&mut instance.command(["exec", "web", "--", "sh", "-c", script]));
+    assert_eq!(stubborn.line(), "up\n");
+    let keeper = keeper(&instance, "web");
+    let stop = Underway::start(&mut instance.command(["stop", "--grace", "1", "web"]));
+    wait_for_state(&instance, "web", "stopping");
+    stop.kill();
+    wait_gone(&[keeper]);
+    assert_eq!(shown(&instance, "web"), ("stopped".into(), String::new()));
+    assert_eq!(collect(&instance), Vec::<String>::new());
+    stubborn.finish();
+    starts_again_with_its_work(&instance);
+}
+
+/// A sandbox with so many files that its removal takes a while.
+fn filled(instance: &Instance, name: &str) {
+    instance.run(["create", name]).ok();
+    let workspace = row(instance, name).unwrap().spec.dir.unwrap().workspace();
+    for number in 0..10 {
+        let directory = workspace.join(format!("d{number}"));
+        std::fs::create_dir(&directory).unwrap();
+        for number in 0..20 {
+            std::fs::write(directory.join(format!("f{number}")), "x").unwrap();
+        }
+    }
+}
+
+#[test]
+fn heavy_rm_is_killed_at_any_moment() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    let mut count = 0;
+    let names = at_any_moment(16, || {
+        count += 1;
+        let name = format!("web-{count}");
+        filled(&instance, &name);
+        (instance.command(["rm", &name]), name)
+    });
+    for name in names.iter().filter(|name| row(&instance, name).is_some()) {
+        let (state, why) = shown(&instance, name);
+        match state.as_str() {
+            "created" => {}
+            "error" => {
+                assert_eq!(why, "its rm was interrupted; `palisade gc` finishes it");
+                assert_eq!(instance.run(["start", name]).code, 7);
+            }
+            other => panic!("{name} is {other}"),
+        }
+    }
+    let whole: Vec<(String, String)> =
+        listed(&instance).into_iter().filter(|(_, state)| state == "created").collect();
+    collect(&instance);
+    assert_eq!(listed(&instance), whole, "what was not begun stays, the rest is gone");
+    for (name, _) in whole {
+        let workspace = row(&instance, &name).unwrap().spec.dir.unwrap().workspace();
+        assert_eq!(std::fs::read_dir(workspace).unwrap().count(), 10, "with all that was in it");
+        instance.run(["rm", &name]).ok();
+    }
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_rm_of_a_running_sandbox_is_killed_at_any_moment() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    let mut count = 0;
+    let names = at_any_moment(8, || {
+        count += 1;
+        let name = format!("web-{count}");
+        instance.started(&name);
+        (instance.command(["rm", "--force", &name]), name)
+    });
+    gc(&instance, &[]);
+    for name in names.iter().filter(|name| row(&instance, name).is_some()) {
+        instance.run(["rm", "--force", name]).ok();
+    }
+    assert_clean(&instance);
+}
+
+#[test]
+fn heavy_cp_is_killed_at_any_moment_and_nothing_partial_is_seen() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("web");
+    const SIZE: usize = 8 << 20;
+    std::fs::write(instance.work().join("big"), vec![b'x'; SIZE]).unwrap();
+    let out = instance.work().join("out");
+    std::fs::create_dir(&out).unwrap();
+    at_any_moment(8, || (instance.command(["cp", "big", "web:/workspace/in"]), ()));
+    instance.run(["cp", "big", "web:/workspace/whole"]).ok();
+    at_any_moment(8, || {
+        let _ = std::fs::remove_file(out.join("whole"));
+        (instance.command(["cp", "web:/workspace/whole", "out"]), ())
+    });
+    for entry in std::fs::read_dir(&out).unwrap().flatten() {
+        let size = entry.metadata().unwrap().len();
+        assert_eq!((entry.file_name().to_str().unwrap(), size), ("whole", SIZE as u64));
+    }
+    // The guest is told of the lost client, and takes back what it had half written.
+    eventually("nothing partial is left inside", || {
+        let found = instance.shell("web", "cd /workspace; stat -c '%n %s' $(ls -A)").ok().stdout;
+        found.lines().all(|line| line == format!("in {SIZE}") || line == format!("whole {SIZE}"))
+    });
+    assert_eq!(collect(&instance), Vec::<String>::new());
+    instance.run(["rm", "--force", "web"]).ok();
+    assert_clean(&instance);
+}
