@@ -31,6 +31,8 @@ pub struct ProcessConfig {
     pub search_path: Vec<PathBuf>,
     /// `XDG_RUNTIME_DIR`, where an ordinary user's systemd manager listens.
     pub user_runtime_dir: Option<PathBuf>,
+    /// Where the user's own git looks for its settings beyond a repository.
+    pub git_config: Vec<PathBuf>,
 }
 
 impl ProcessConfig {

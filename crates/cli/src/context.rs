@@ -25,9 +25,26 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
+    /// For commands that make a policy or show the settings.
+    pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
         let state = state_directory()?;
-        let settings = settings(global, policy, &state)?;
+        let project = project(&state)?;
+        Self::new(state, global, policy, project)
+    }
+
+    /// For commands about sandboxes that exist already: what a project's file says, or whether it is trusted, must
+    /// not keep anyone from stopping or removing one.
+    pub(crate) fn without_project(global: &GlobalFlags) -> Result<Self, Failure> {
+        Self::new(state_directory()?, global, None, None)
+    }
+
+    fn new(
+        state: HostPath,
+        global: &GlobalFlags,
+        policy: Option<&PolicyFlags>,
+        project: Option<ProjectSource>,
+    ) -> Result<Self, Failure> {
+        let settings = settings(global, policy, project)?;
         crate::logging::start(&settings);
         let guest = guest_binary()?;
         let engine = engine(state, &settings, guest.clone())?;
@@ -94,7 +111,7 @@ impl Context {
 fn settings(
     global: &GlobalFlags,
     policy: Option<&PolicyFlags>,
-    state: &HostPath,
+    project: Option<ProjectSource>,
 ) -> Result<Settings, Failure> {
     let mut flags = Flags {
         method: global.method.clone(),
@@ -115,7 +132,7 @@ fn settings(
     let sources = Sources {
         system: Some(SYSTEM_CONFIG.into()),
         user: Some(config_directory()?.join("palisade/config.toml")),
-        project: project(state)?,
+        project,
         environment: setting_variables()?,
         flags,
     };
@@ -189,6 +206,13 @@ fn base_directory(variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
     }
 }
 
+/// The files in which git looks for settings beyond a repository's own.
+fn git_config() -> Vec<PathBuf> {
+    let home = std::env::home_dir().map(|home| home.join(".gitconfig"));
+    let config = config_directory().ok().map(|config| config.join("git/config"));
+    [Some(PathBuf::from("/etc/gitconfig")), config, home].into_iter().flatten().collect()
+}
+
 fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::failed("io", format!("cannot find this program itself: {error}")))
@@ -228,26 +252,6 @@ fn keeper_environment() -> Vec<(OsString, OsString)> {
     KEPT.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
-/// For commands that must work whatever a project's file says.
-pub(crate) fn engine_without_project(global: &GlobalFlags) -> Result<Engine, Failure> {
-    let state = state_directory()?;
-    let flags = Flags {
-        log_level: global.log_level.clone(),
-        log_format: global.log_format.clone(),
-        ..Flags::default()
-    };
-    let sources = Sources {
-        system: Some(SYSTEM_CONFIG.into()),
-        user: Some(config_directory()?.join("palisade/config.toml")),
-        project: None,
-        environment: setting_variables()?,
-        flags,
-    };
-    let settings = palisade_config::load(&sources)?;
-    crate::logging::start(&settings);
-    engine(state, &settings, guest_binary()?)
-}
-
 pub(crate) fn now() -> i64 {
     let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     elapsed.map_or(0, |elapsed| elapsed.as_millis() as i64)
@@ -261,6 +265,7 @@ fn engine(state: HostPath, settings: &Settings, guest: HostPath) -> Result<Engin
             .map(|path| std::env::split_paths(&path).collect())
             .unwrap_or_default(),
         user_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
+        git_config: git_config(),
     };
     Ok(Engine::new(EngineConfig {
         state,

@@ -20,6 +20,8 @@ use std::path::Path;
 
 fn main() -> std::process::ExitCode {
     terminal::restore_on_panic();
+    // Older kernels cannot; then a caller's descriptors reach our keepers, never a sandbox.
+    let _ = palisade_host::descriptors::keep_to_ourselves();
     let arguments = called_as(std::env::args_os().collect());
     let status = match parse(&arguments).and_then(commands::run) {
         Ok(status) => status,

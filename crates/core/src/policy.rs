@@ -121,10 +121,22 @@ pub enum InvalidMount {
 }
 
 /// Places a user's mount may neither replace nor lie above.
-const RESERVED: [&str; 12] =
-    ["/", "/bin", "/dev", "/etc", "/home", "/lib", "/lib64", "/run", "/sbin", "/var", WORKSPACE, HOME];
-/// Places below which nothing may be mounted either.
-const RESERVED_TREES: [&str; 5] = ["/proc", "/sys", "/dev", "/.palisade", "/usr"];
+const RESERVED: [&str; 7] = ["/", "/etc", "/home", "/run", "/var", WORKSPACE, HOME];
+/// Places below which nothing may be mounted either; some of them are links inside.
+const RESERVED_TREES: [&str; 12] = [
+    "/.palisade",
+    "/bin",
+    "/dev",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/tmp",
+];
 
 /// Reads `HOST:GUEST[:ro|:rw]`. A path with a colon cannot be written this way and is refused.
 pub fn parse_mount(text: &str) -> Result<Mount, InvalidMount> {

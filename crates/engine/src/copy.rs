@@ -5,6 +5,7 @@ mod pack;
 mod pipe;
 
 pub use extract::Skipped;
+use extract::Top;
 
 use crate::error::EngineError;
 use palisade_core::printable;
@@ -16,6 +17,8 @@ use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopyReport {
+    /// Files and directories.
+    pub entries: u64,
     pub files: u64,
     pub bytes: u64,
     pub skipped: Vec<Skipped>,
@@ -92,8 +95,11 @@ async fn finish(receiver: &mut StreamReceiver, target: &str) -> Result<(), Engin
 /// Copies a file or tree out of the sandbox. A target that is an existing directory receives it under its own name;
 /// any other target is the new name, in a directory that must exist.
 pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<CopyReport, EngineError> {
-    let (place, rename) = destination(target)?;
-    let (_sender, mut receiver) = client.open(Open::TarOut { path: source.as_bytes().to_vec() }).await?;
+    let contents = source.ends_with("/.");
+    let source = source.trim_end_matches("/.");
+    let (place, top) = destination(target, contents)?;
+    let path = if source.is_empty() { "/" } else { source };
+    let (_sender, mut receiver) = client.open(Open::TarOut { path: path.as_bytes().to_vec() }).await?;
     match receiver.next().await? {
         Some(StreamEvent::Refused(refusal)) => return Err(refused(source, &refusal)),
         Some(StreamEvent::Accepted) => {}
@@ -105,7 +111,7 @@ pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<Co
         }
     }
     let (reader, chunks) = pipe::reader();
-    let extracting = tokio::task::spawn_blocking(move || extract::extract(reader, place, rename));
+    let extracting = tokio::task::spawn_blocking(move || extract::extract(reader, place, &top));
     let mut said = Vec::new();
     let mut exit = None;
     while let Some(event) = receiver.next().await? {
@@ -139,22 +145,25 @@ pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<Co
             .lines()
             .map(|line| Skipped { path: String::new(), why: printable(line) }),
     );
+    if let (0, Some(first)) = (report.entries, report.skipped.first()) {
+        return Err(failed(format!("nothing was copied: {}", first.why)));
+    }
     Ok(report)
 }
 
-/// The directory to write into, opened, and the new name when the target is none.
-fn destination(target: &Path) -> Result<(std::fs::File, Option<OsString>), EngineError> {
+/// The directory to write into, opened, and what becomes of the source's own name there.
+fn destination(target: &Path, contents: bool) -> Result<(std::fs::File, Top), EngineError> {
     let failed = |reason: String| EngineError::Copy { path: target.display().to_string(), reason };
+    let open = |path: &Path| std::fs::File::open(path).map_err(|error| failed(error.to_string()));
     if target.is_dir() {
-        return Ok((std::fs::File::open(target).map_err(|error| failed(error.to_string()))?, None));
+        return Ok((open(target)?, if contents { Top::Contents } else { Top::Keep }));
     }
     let name = target.file_name().ok_or_else(|| failed("is not a file name".into()))?;
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let parent = std::fs::File::open(parent).map_err(|error| failed(error.to_string()))?;
-    Ok((parent, Some(name.to_owned())))
+    Ok((open(parent)?, Top::Rename(name.to_owned())))
 }
 
 fn refused(path: &str, refusal: &Refusal) -> EngineError {

@@ -40,8 +40,11 @@ impl Engine {
         };
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
         let since = SystemTime::now();
-        backend.start(&spec).await?;
-        match greet(&backend, &spec).await {
+        let started = match backend.start(&spec).await {
+            Ok(()) => greet(&backend, &spec).await,
+            Err(error) => Err(error.into()),
+        };
+        match started {
             Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend, since }),
             Err(error) => {
                 if let Err(failure) = backend.stop(&spec).await {

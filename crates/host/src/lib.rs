@@ -1,5 +1,6 @@
 //! What every room on the host needs of the operating system: processes by identity, and careful file work in
 //! directories whose contents a sandbox wrote.
 
+pub mod descriptors;
 pub mod process;
 pub mod tree;

@@ -142,7 +142,7 @@ fn guard(
     resolved: &mut Resolved,
 ) -> Result<(), BackendError> {
     held.locks.push(DirectoryLock::take(host)?);
-    let plan = fence::survey(host)?;
+    let plan = fence::survey(host, &config.git_config)?;
     let name = format!("{}-{}", spec.id, held.journals.len());
     held.journals.extend(Journal::begin(&config.state.join("fences"), &name, host, plan.placeholders)?);
     for (relative, access) in plan.binds {

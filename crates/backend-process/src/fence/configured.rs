@@ -40,6 +40,34 @@ pub(super) fn paths(root: BorrowedFd<'_>, directory: &HostPath) -> Vec<PathBuf> 
     found
 }
 
+/// The directories of hooks that files outside the directory name in it: the user's own configuration, and that of
+/// the repository a worktree belongs to.
+pub(super) fn named_outside(files: &[PathBuf], directory: &HostPath) -> Vec<PathBuf> {
+    let read = |file: &PathBuf| -> Option<String> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(file).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let mut found = Vec::new();
+    for named in files.iter().filter_map(read).flat_map(|text| gitconfig::executed_paths(&text)) {
+        if let Named::HooksPath(value) = named
+            && !value.is_empty()
+        {
+            found.extend(inside(directory, Path::new(""), &value).into_iter().map(with_husky));
+        }
+    }
+    found
+}
+
+/// The configuration of the repository that a worktree's `.git` file points to.
+pub(super) fn shared_config(root: BorrowedFd<'_>, directory: &HostPath) -> Option<PathBuf> {
+    let text = read(root, Path::new(GIT))?;
+    let target = text.trim_end().strip_prefix("gitdir:")?.trim_start();
+    let private = directory.as_path().join(target);
+    let common = std::fs::read_to_string(private.join("commondir")).unwrap_or_else(|_| ".".into());
+    Some(private.join(common.trim_end()).join("config"))
+}
+
 /// Husky's generated directory calls the scripts beside it.
 fn with_husky(path: PathBuf) -> PathBuf {
     match path.parent() {

@@ -53,8 +53,9 @@ const PROTECTED: [(&str, Shape); 8] = [
 
 const GIT: &str = ".git";
 
-/// Looks at a directory without changing it and says what its fence is made of.
-pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
+/// Looks at a directory without changing it and says what its fence is made of. `user_config` are the files in which
+/// the user's own git looks for settings.
+pub fn survey(directory: &HostPath, user_config: &[PathBuf]) -> Result<FencePlan, BackendError> {
     let refuse = |path: &Path, reason: &str| BackendError::HostDirectory {
         path: directory.to_string(),
         reason: format!("{} {reason}", path.display()),
@@ -62,6 +63,7 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
     };
     let root = open_directory(directory)?;
     let mut plan = FencePlan::default();
+    let mut outside = user_config.to_vec();
     match kind_of(root.as_fd(), Path::new(GIT)) {
         Ok(None) if is_bare(root.as_fd()) => {
             return Err(refuse(
@@ -80,16 +82,19 @@ pub fn survey(directory: &HostPath) -> Result<FencePlan, BackendError> {
                 return Err(refuse(&inside, "is the repository, at a place that the fence does not close"));
             }
             plan.binds.push((GIT.into(), Access::ReadOnly));
-            return Ok(plan);
+            outside.extend(configured::shared_config(root.as_fd(), directory));
         }
-        Ok(Some(FileType::Directory)) => {}
+        Ok(Some(FileType::Directory)) => {
+            for (path, shape) in PROTECTED {
+                protect(root.as_fd(), Path::new(path), shape, &mut plan)
+                    .map_err(|reason| refuse(Path::new(path), &reason))?;
+            }
+        }
         Ok(Some(_)) | Err(_) => return Err(refuse(Path::new(GIT), "is neither a directory nor a file")),
     }
-    for (path, shape) in PROTECTED {
-        protect(root.as_fd(), Path::new(path), shape, &mut plan)
-            .map_err(|reason| refuse(Path::new(path), &reason))?;
-    }
-    for path in configured::paths(root.as_fd(), directory) {
+    let mut configured = configured::paths(root.as_fd(), directory);
+    configured.extend(configured::named_outside(&outside, directory));
+    for path in configured {
         if path.as_os_str().is_empty() {
             return Err(refuse(
                 Path::new("core.hooksPath"),

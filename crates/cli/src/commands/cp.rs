@@ -72,8 +72,12 @@ fn inside(path: &str, workspace: &str) -> String {
 
 fn tell(report: &CopyReport) {
     for skipped in &report.skipped {
-        let place = if skipped.path.is_empty() { String::new() } else { format!("{}: ", skipped.path) };
-        output::warning(&format!("left out {place}{}", printable(&skipped.why)));
+        // The sandbox's own complaints name their file themselves.
+        let what = match skipped.path.as_str() {
+            "" => skipped.why.clone(),
+            path => format!("left out {path}: {}", skipped.why),
+        };
+        output::warning(&printable(&what));
     }
     let files = if report.files == 1 { "file" } else { "files" };
     output::note(&format!("copied {} {files}, {} bytes", report.files, report.bytes));

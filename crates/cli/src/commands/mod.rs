@@ -28,16 +28,19 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         // Without settings or state, so that it works when those are broken.
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Run(arguments) => {
-            let context = Context::new(global, Some(&arguments.policy))?;
+            let context = Context::with_project(global, Some(&arguments.policy))?;
             block_on(run::run(&context, arguments))
         }
         Command::Create(arguments) => {
-            let context = Context::new(global, Some(&arguments.policy))?;
+            let context = Context::with_project(global, Some(&arguments.policy))?;
             block_on(create::run(&context, arguments))
         }
-        Command::Trust(arguments) => trust::run(global, &arguments),
+        Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
-            let context = Context::new(global, None)?;
+            let context = match other {
+                Command::Doctor(_) | Command::Config(_) => Context::with_project(global, None)?,
+                _ => Context::without_project(global)?,
+            };
             block_on(dispatch(&context, other))
         }
     }

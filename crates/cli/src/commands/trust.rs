@@ -1,12 +1,12 @@
 //! `palisade trust`: consent to what a project's own file asks for beyond the user's settings, pinned to the file's
 //! contents.
 
-use crate::arguments::GlobalFlags;
 use crate::context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_config::{find_project, project_digest};
 use palisade_core::ExitCode;
+use palisade_engine::Engine;
 use std::path::PathBuf;
 
 /// Trust a project's .palisade/config.toml, as it is now
@@ -28,9 +28,7 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(global: &GlobalFlags, arguments: &Arguments) -> Result<Status, Failure> {
-    // Made without the project's settings, which may be the very thing that is refused.
-    let engine = context::engine_without_project(global)?;
+pub(crate) fn run(engine: &Engine, arguments: &Arguments) -> Result<Status, Failure> {
     let store = engine.store()?;
     if arguments.list {
         let trusted = store.trust_list()?;

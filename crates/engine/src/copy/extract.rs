@@ -25,14 +25,19 @@ pub struct Skipped {
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// What becomes of the first name of every path in the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Top {
+    Keep,
+    Rename(OsString),
+    /// It is left away: what lies in the directory goes straight into the place.
+    Contents,
+}
+
 /// How many things left out are told one by one.
 const MOST_SKIPPED: usize = 1000;
 
-pub(super) fn extract(
-    stream: impl Read,
-    place: std::fs::File,
-    rename: Option<OsString>,
-) -> io::Result<CopyReport> {
+pub(super) fn extract(stream: impl Read, place: std::fs::File, top: &Top) -> io::Result<CopyReport> {
     let place = OwnedFd::from(place);
     let mut report = CopyReport::default();
     let mut archive = tar::Archive::new(stream);
@@ -45,7 +50,7 @@ pub(super) fn extract(
                 continue;
             }
         };
-        let Some(names) = plain(&path, rename.as_deref()) else {
+        let Some(names) = plain(&path, top) else {
             skip(&mut report, &path, "not a plain relative path");
             continue;
         };
@@ -63,7 +68,7 @@ pub(super) fn extract(
             _ => Err(Failure::Skip("neither a file nor a directory".into())),
         };
         match outcome {
-            Ok(()) => {}
+            Ok(()) => report.entries += 1,
             Err(Failure::Skip(why)) => skip(&mut report, &path, &why),
             Err(Failure::Stop(error)) => return Err(error),
         }
@@ -99,7 +104,7 @@ fn skip(report: &mut CopyReport, path: &Path, why: &str) {
 }
 
 /// The names of a path of plain components, the first replaced when the copy has a new name.
-fn plain(path: &Path, rename: Option<&OsStr>) -> Option<Vec<OsString>> {
+fn plain(path: &Path, top: &Top) -> Option<Vec<OsString>> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {
@@ -108,8 +113,19 @@ fn plain(path: &Path, rename: Option<&OsStr>) -> Option<Vec<OsString>> {
             Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
-    if let (Some(first), Some(rename)) = (names.first_mut(), rename) {
-        *first = rename.to_owned();
+    match top {
+        Top::Keep => {}
+        Top::Rename(name) => {
+            if let Some(first) = names.first_mut() {
+                first.clone_from(name);
+            }
+        }
+        Top::Contents => {
+            names.drain(..names.len().min(1));
+            if names.is_empty() {
+                return Some(names);
+            }
+        }
     }
     (!names.is_empty()).then_some(names)
 }

@@ -15,6 +15,7 @@ pub(super) fn pack(source: &Path, name: &OsStr, mut writer: impl Write) -> io::R
         let mut pending: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), PathBuf::from(name))];
         while let Some((host, inside)) = pending.pop() {
             let meta = std::fs::symlink_metadata(&host)?;
+            report.entries += 1;
             let kind = meta.file_type();
             if kind.is_dir() {
                 archive.append_dir(&inside, &host)?;

@@ -29,7 +29,8 @@ fn raw(
 }
 
 fn unpack(bytes: &[u8], place: &Path, rename: Option<&str>) -> CopyReport {
-    extract(bytes, std::fs::File::open(place).unwrap(), rename.map(OsString::from)).unwrap()
+    let top = rename.map_or(Top::Keep, |name| Top::Rename(name.into()));
+    extract(bytes, std::fs::File::open(place).unwrap(), &top).unwrap()
 }
 
 #[test]
@@ -51,6 +52,18 @@ fn a_new_name_replaces_only_the_top() {
     let bytes = archive(|builder| raw(builder, b"top/top", EntryType::Regular, "", 0o644, b"x"));
     unpack(&bytes, place.path(), Some("fresh"));
     assert!(place.path().join("fresh/top").is_file());
+}
+
+#[test]
+fn the_contents_of_a_directory_go_straight_into_the_place() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| {
+        raw(builder, b"top", EntryType::Directory, "", 0o755, b"");
+        raw(builder, b"top/a/b", EntryType::Regular, "", 0o644, b"x");
+    });
+    let report = extract(&bytes[..], std::fs::File::open(place.path()).unwrap(), &Top::Contents).unwrap();
+    assert_eq!((report.files, report.skipped), (1, vec![]));
+    assert!(place.path().join("a/b").is_file() && !place.path().join("top").exists());
 }
 
 #[test]
@@ -98,6 +111,6 @@ fn a_stream_that_breaks_off_leaves_no_partial_file() {
     let place = tempfile::tempdir().unwrap();
     let bytes = archive(|builder| raw(builder, b"big", EntryType::Regular, "", 0o644, &[7; 5000]));
     let cut = &bytes[..2000];
-    assert!(extract(cut, std::fs::File::open(place.path()).unwrap(), None).is_err());
+    assert!(extract(cut, std::fs::File::open(place.path()).unwrap(), &Top::Keep).is_err());
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
