@@ -16,6 +16,8 @@ pub enum EngineError {
     WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
     #[error("another command is at work on sandbox '{name}'")]
     Busy { name: SandboxName },
+    #[error("sandbox '{name}' was stopped before it was up")]
+    StoppedMeanwhile { name: SandboxName },
     #[error("the {verb} of sandbox '{name}' was interrupted, so it is not whole")]
     Interrupted { name: SandboxName, verb: &'static str },
     #[error("sandbox '{name}' did not {what} within {seconds} s")]
@@ -50,6 +52,7 @@ impl Diagnostic for EngineError {
             Self::Client(_) => "guest-connection",
             Self::WrongState { .. } => "wrong-state",
             Self::Busy { .. } => "sandbox-busy",
+            Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
             Self::Interrupted { .. } => "sandbox-interrupted",
             Self::Timeout { .. } => "timeout",
             Self::Keeper { .. } => "keeper-failed",
@@ -64,7 +67,10 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.exit(),
             Self::Backend(error) => error.exit(),
             Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
-            Self::WrongState { .. } | Self::Busy { .. } | Self::Interrupted { .. } => ExitCode::Conflict,
+            Self::WrongState { .. }
+            | Self::Busy { .. }
+            | Self::StoppedMeanwhile { .. }
+            | Self::Interrupted { .. } => ExitCode::Conflict,
             Self::Timeout { .. } => ExitCode::Timeout,
             Self::Reported { exit, .. } => known_exit(*exit),
         }
@@ -76,6 +82,9 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.hints(),
             Self::WrongState { hint, .. } => vec![hint.clone()],
             Self::Busy { .. } => vec!["wait for it, then try again".into()],
+            Self::StoppedMeanwhile { name } => {
+                vec![format!("another command stopped it; start it again with: palisade start {name}")]
+            }
             Self::Interrupted { name, .. } => {
                 vec![format!("put it in order with: palisade gc; or remove it with: palisade rm {name}")]
             }
@@ -91,7 +100,7 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 7] = [
+    const CODES: [ErrorCode; 8] = [
         "method-unavailable",
         "method-unsupported",
         "limit-not-enforceable",
@@ -99,6 +108,7 @@ fn known_code(text: &str) -> ErrorCode {
         "host-directory-busy",
         "timeout",
         "wrong-state",
+        "stopped-meanwhile",
     ];
     CODES.into_iter().find(|code| *code == text).unwrap_or("keeper-failed")
 }

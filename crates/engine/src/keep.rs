@@ -4,7 +4,7 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
 use crate::start::KeeperReport;
-use palisade_core::{Backend, Diagnostic, Event, Liveness, SandboxSpec, State};
+use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State};
 use palisade_host::process;
 use palisade_store::{Row, StoreError};
 use std::io::Write;
@@ -24,6 +24,8 @@ impl Engine {
         let row = self.row(id)?;
         let span = tracing::info_span!("keep", sandbox.select = %row.spec.method, sandbox.id = %row.id());
         span.in_scope(|| tracing::info!("keeper starts"));
+        // Before anybody knows this process, so that it can be told to end from the first moment on.
+        let terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
         // Somebody may have judged the start dead in the meantime, and perhaps started another keeper; then this
         // one is not wanted any more, and has touched nothing yet.
         if !self.store()?.adopt(row.id(), &process::this_process())? {
@@ -38,13 +40,17 @@ impl Engine {
             return Err(error);
         }
         let backend = self.backend(row.spec.method)?;
-        let (keeper, config) = match self.bring_up(&row, &backend).await {
+        let (keeper, config) = match self.bring_up(&row, &backend, terminate).await {
             Ok(up) => up,
             Err(error) => {
                 tell(report, &failure(&error));
                 let reason = error.to_string();
                 span.in_scope(|| tracing::error!(%reason, "the sandbox did not come up"));
-                return self.put_away(&row, &backend, State::Error, Some(&reason)).await;
+                let state = match error {
+                    EngineError::StoppedMeanwhile { .. } => State::Stopped,
+                    _ => State::Error,
+                };
+                return self.put_away(&row, &backend, state, Some(&reason)).await;
             }
         };
         tell(report, &KeeperReport::Ready);
@@ -58,6 +64,7 @@ impl Engine {
         &self,
         row: &Row,
         backend: &Arc<dyn Backend>,
+        mut terminate: BoxFuture<'static, ()>,
     ) -> Result<(Keeper, KeeperConfig), EngineError> {
         let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
             name: row.name.clone(),
@@ -65,15 +72,11 @@ impl Engine {
         })?;
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
-        let mut terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
         backend.start(&row.spec).await?;
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
         let keeper = tokio::select! {
             keeper = greet(backend, &row.spec) => keeper?,
-            () = &mut terminate => return Err(EngineError::Keeper {
-                name: row.name.clone(),
-                reason: "it was stopped before it was up".into(),
-            }),
+            () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
         let liveness = backend.inspect(&row.spec).await?;
         self.note_limits(row, &liveness)?;
