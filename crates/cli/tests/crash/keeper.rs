@@ -78,9 +78,9 @@ fn heavy_killed_while_stopping() {
     wait_for_state(&instance, "web", "stopping");
     kill_keeper(&instance);
     assert_eq!(stop.finish().ok().stdout, "", "whoever waited for the stop has it");
+    stubborn.finish();
     assert_eq!(collect(&instance), Vec::<String>::new(), "the command that waited put it in order");
     assert_eq!(shown(&instance, "web"), ("stopped".into(), String::new()));
-    stubborn.finish();
     starts_again_with_its_work(&instance);
 }
 

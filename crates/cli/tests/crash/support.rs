@@ -5,6 +5,7 @@ use palisade_host::process;
 use palisade_store::{Row, Store};
 use palisade_testing::{Instance, Traces, eventually};
 use rustix::process::{Pid, Signal};
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 
 /// The instance's own store, read while its commands are at work.
@@ -64,6 +65,15 @@ pub(crate) fn assert_clean(instance: &Instance) {
     assert!(traces.is_clean(), "{traces:#?}");
     assert_eq!(listed(instance), []);
     assert_eq!(store(instance).intents().unwrap().intents, []);
+}
+
+/// Whether the instance's processes are the keepers that its rows name, and no others.
+pub(crate) fn only_keepers_of_the_record(instance: &Instance) -> bool {
+    let rows = store(instance).list().unwrap().rows;
+    let named: BTreeSet<u32> = rows.iter().filter_map(|row| Some(row.keeper.as_ref()?.pid)).collect();
+    let pid = |text: &String| text.split(':').next().and_then(|pid| pid.parse().ok());
+    let found: BTreeSet<u32> = Traces::of(instance).processes.iter().filter_map(pid).collect();
+    found == named
 }
 
 #[track_caller]
