@@ -22,7 +22,7 @@ fn describe(plan: &FencePlan) -> Vec<String> {
 #[test]
 fn a_repository_keeps_what_git_obeys_read_only_and_the_way_to_it_pinned() {
     let root = repository();
-    let plan = survey(&host(root.path(), &[])).unwrap();
+    let plan = survey(&host(root.path()), &[]).unwrap();
     assert_eq!(
         describe(&plan),
         [
@@ -56,7 +56,7 @@ fn a_repository_keeps_what_git_obeys_read_only_and_the_way_to_it_pinned() {
 #[test]
 fn a_directory_without_a_repository_cannot_become_one() {
     let root = tempfile::tempdir().unwrap();
-    let plan = survey(&host(root.path(), &[])).unwrap();
+    let plan = survey(&host(root.path()), &[]).unwrap();
     assert_eq!(describe(&plan), ["ro .git"]);
     assert_eq!(plan.placeholders, [Placeholder::directory(".git")]);
 }
@@ -68,7 +68,7 @@ fn hooks_and_includes_of_the_work_tree_are_closed_too() {
     std::fs::write(root.path().join(".git/config"), config).unwrap();
     std::fs::create_dir_all(root.path().join("tools/hooks")).unwrap();
     std::fs::write(root.path().join(".gitconfig"), "").unwrap();
-    let lines = describe(&survey(&host(root.path(), &[])).unwrap());
+    let lines = describe(&survey(&host(root.path()), &[]).unwrap());
     assert!(
         lines.ends_with(&["rw tools".into(), "ro tools/hooks".into(), "ro .gitconfig".into()]),
         "{lines:?}"
@@ -102,7 +102,7 @@ fn husky_is_closed_with_the_scripts_it_calls() {
     let root = repository();
     std::fs::write(root.path().join(".git/config"), "[core]\nhooksPath=.husky/_\n").unwrap();
     std::fs::create_dir_all(root.path().join(".husky/_")).unwrap();
-    let lines = describe(&survey(&host(root.path(), &[])).unwrap());
+    let lines = describe(&survey(&host(root.path()), &[]).unwrap());
     assert_eq!(lines.last().unwrap(), "ro .husky");
 }
 
@@ -113,7 +113,7 @@ fn links_in_any_protected_place_are_refused() {
         let path = root.path().join(place);
         let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
         symlink("/etc", &path).unwrap();
-        let error = survey(&host(root.path(), &[])).unwrap_err();
+        let error = survey(&host(root.path()), &[]).unwrap_err();
         assert!(matches!(error, BackendError::HostDirectory { .. }), "{place}: {error}");
     }
 }
@@ -123,7 +123,7 @@ fn placeholders_come_and_go_and_leave_the_tree_as_it_was() {
     let (root, state) = (repository(), tempfile::tempdir().unwrap());
     let before = tree(root.path());
     let journals = host(&state.path().join("fences"));
-    let plan = survey(&host(root.path(), &[])).unwrap();
+    let plan = survey(&host(root.path()), &[]).unwrap();
     let journal = Journal::begin(&journals, "x", &host(root.path()), plan.placeholders).unwrap().unwrap();
     assert_eq!(std::fs::read_to_string(root.path().join(".git/commondir")).unwrap(), ".\n");
     journal.end();
@@ -134,7 +134,7 @@ fn placeholders_come_and_go_and_leave_the_tree_as_it_was() {
 #[test]
 fn what_a_user_put_into_a_placeholder_stays() {
     let (root, state) = (repository(), tempfile::tempdir().unwrap());
-    let plan = survey(&host(root.path(), &[])).unwrap();
+    let plan = survey(&host(root.path()), &[]).unwrap();
     let journals = host(&state.path().join("fences"));
     let journal = Journal::begin(&journals, "x", &host(root.path()), plan.placeholders).unwrap().unwrap();
     std::fs::create_dir(root.path().join(".git/worktrees/mine")).unwrap();
@@ -149,7 +149,7 @@ fn what_a_user_put_into_a_placeholder_stays() {
 fn the_entry_of_a_living_process_is_left_alone() {
     let (root, state) = (repository(), tempfile::tempdir().unwrap());
     let journals = host(&state.path().join("fences"));
-    let plan = survey(&host(root.path(), &[])).unwrap();
+    let plan = survey(&host(root.path()), &[]).unwrap();
     let _journal = Journal::begin(&journals, "x", &host(root.path()), plan.placeholders).unwrap().unwrap();
     assert_eq!(Journal::sweep(&journals, false), Vec::<String>::new());
     assert!(root.path().join(".git/commondir").exists());
