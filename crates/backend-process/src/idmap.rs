@@ -13,14 +13,22 @@ pub(crate) struct IdMap {
 
 impl IdMap {
     pub(crate) fn new(on_disk: (u32, u32), shown: (u32, u32)) -> io::Result<Self> {
+        let parent = std::process::id();
         // The namespace needs a process to be born in; it waits until it is killed and does nothing else.
-        // SAFETY: like fork; the child only calls `pause`, which is safe in a copy of a threaded process.
+        // SAFETY: like fork; the child only makes system calls, which is safe in a copy of a threaded process.
         let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0, 0, 0) };
         match pid {
             -1 => return Err(io::Error::last_os_error()),
             0 => loop {
-                // SAFETY: no arguments; returns only on a signal.
-                unsafe { libc::pause() };
+                // Whoever kills us must not leave it behind, not even before it has said so.
+                // SAFETY: numbers only; `pause` returns only on a signal.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    if libc::getppid() as u32 != parent {
+                        libc::_exit(0);
+                    }
+                    libc::pause();
+                }
             },
             _ => {}
         }

@@ -4,17 +4,13 @@ use crate::ProcessConfig;
 use crate::cgroup::{Hierarchies, Means, UserManager};
 
 pub(crate) fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse::<u64>().ok());
-    kibibytes.map_or(u64::MAX, |number| number * 1024)
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
+/// Those this process may run on. A quota on our own cgroup does not count: the sandbox gets a group of its own.
 pub(crate) fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
 /// Whether a uid exists here: in a container it may lie outside what the user namespace maps.

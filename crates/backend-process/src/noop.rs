@@ -11,6 +11,7 @@ use palisade_core::{
 use palisade_host::{process, tree};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -60,9 +61,10 @@ impl NoopBackend {
         let guest = self.config.guest.as_path().to_owned();
         let launch = Launch {
             program: guest,
-            arguments: ["serve", "--fd", "3", "--subreaper"].map(Into::into).to_vec(),
+            arguments: ["serve", "--fd", &theirs.as_raw_fd().to_string(), "--subreaper"]
+                .map(Into::into)
+                .to_vec(),
             descriptors: vec![theirs.into()],
-            cgroups: Vec::new(),
             identity: None,
         };
         let warden = Warden::start(move || Ok(launch)).await?;

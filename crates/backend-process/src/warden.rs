@@ -1,28 +1,26 @@
 //! Starts the process that holds a sandbox and waits for its end, on a thread that lives as long as the process:
-//! parent-death signals follow the thread that spawned, and a thread can have a mount namespace of its own.
+//! parent-death signals follow the thread that spawned, and a thread can have a mount namespace and credentials of
+//! its own. So the thread itself prepares the mounts, gives up root, and only then spawns.
 #![allow(
     unsafe_code,
-    reason = "steps between fork and exec: joining cgroups, dropping privileges, passing descriptors"
+    reason = "credentials of one thread, which the library's calls would change for all of them"
 )]
 
 use palisade_core::{BackendError, HostIdentity};
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The program to start. Descriptors are handed over as 3, 4, 5 … in order; nothing else is inherited.
+/// The program to start. The descriptors are handed over under their own numbers; nothing else is inherited.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     pub descriptors: Vec<OwnedFd>,
-    /// Files to write `0` to in order to join the sandbox's cgroups.
-    pub cgroups: Vec<PathBuf>,
     /// Become this user first; only when started by root.
     pub identity: Option<HostIdentity>,
 }
@@ -134,74 +132,59 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
+/// Descriptors are inheritable for the moment of a spawn, in which no other warden may spawn as well.
+static SPAWNING: Mutex<()> = Mutex::new(());
+
 fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
-    const FIRST: i32 = 3;
-    // Sources are moved out of the way first, so that putting one into its place never overwrites another.
-    let sources = launch
-        .descriptors
-        .iter()
-        .map(|descriptor| rustix::io::fcntl_dupfd_cloexec(descriptor, 64))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| BackendError::Io { what: "pass descriptors".into(), source: error.into() })?;
-    let numbers: Vec<i32> = sources.iter().map(AsRawFd::as_raw_fd).collect();
-    let cgroups = launch
-        .cgroups
-        .iter()
-        .map(|path| std::fs::OpenOptions::new().write(true).open(path))
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(BackendError::io("open the sandbox's cgroup"))?;
-    let cgroup_numbers: Vec<i32> = cgroups.iter().map(AsRawFd::as_raw_fd).collect();
-    let identity = launch.identity;
-    let mut command = Command::new(&launch.program);
-    command
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| BackendError::Io { what, source: error }
+    };
+    if let Some(identity) = launch.identity {
+        become_user(identity).map_err(failed("give up root"))?;
+    }
+    let _alone = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whatever our own caller had leaked into us ends here.
+    palisade_host::descriptors::keep_to_ourselves().map_err(failed("keep descriptors from the sandbox"))?;
+    for descriptor in &launch.descriptors {
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())
+            .map_err(|error| failed("pass descriptors")(error.into()))?;
+    }
+    Command::new(&launch.program)
         .args(&launch.arguments)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    // SAFETY: only system calls on numbers prepared above; no allocation and no lock between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            for &number in &cgroup_numbers {
-                check(libc::write(number, c"0".as_ptr().cast(), 1) as libc::c_long)?;
-            }
-            for (offset, &number) in numbers.iter().enumerate() {
-                check(libc::c_long::from(libc::dup2(number, FIRST + offset as i32)))?;
-            }
-            // Whatever our own caller had leaked into us ends here.
-            let beyond = FIRST + numbers.len() as i32;
-            check(libc::syscall(libc::SYS_close_range, beyond, libc::c_int::MAX, libc::CLOSE_RANGE_CLOEXEC))?;
-            check(libc::c_long::from(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)))?;
-            if let Some(HostIdentity { uid, gid }) = identity {
-                // Directly, since the library's versions would try to reach threads that a fork does not have.
-                check(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
-                check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
-                check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
-                // Changing ids clears it.
-                check(libc::c_long::from(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)))?;
-            }
-            Ok(())
-        });
-    }
-    let program = launch.program.display().to_string();
-    command.spawn().map_err(BackendError::io(format!("start {program}")))
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed(&format!("start {}", launch.program.display())))
 }
 
-fn check(result: libc::c_long) -> io::Result<()> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+/// Gives up root for this thread and what it spawns. The rest of the process stays who it is, which is why these are
+/// the bare system calls: the library's own would change every thread.
+fn become_user(HostIdentity { uid, gid }: HostIdentity) -> io::Result<()> {
+    // SAFETY: no memory is involved; the thread uses no shared state that depends on who it is.
+    let results = unsafe {
+        [
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()),
+            libc::syscall(libc::SYS_setresgid, gid, gid, gid),
+            libc::syscall(libc::SYS_setresuid, uid, uid, uid),
+        ]
+    };
+    if results.contains(&-1) { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fd::AsRawFd;
 
     fn launch(script: &str) -> Launch {
         Launch {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             descriptors: Vec::new(),
-            cgroups: Vec::new(),
             identity: None,
         }
     }
@@ -234,17 +217,21 @@ mod tests {
     fn only_the_given_descriptors_arrive() {
         run(async {
             let (read, write) = rustix::pipe::pipe().unwrap();
+            let leaked = std::fs::File::open("/dev/null").unwrap();
+            rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
+            let number = write.as_raw_fd();
             let prepare = move || {
-                let mut launch = launch("ls /proc/self/fd | tr '\\n' ' ' >&3");
-                launch.descriptors = vec![write];
-                Ok(launch)
+                let script = format!("ls /proc/self/fd >&{number}");
+                Ok(Launch { descriptors: vec![write], ..launch(&script) })
             };
             let warden = Warden::start(prepare).await.unwrap();
             let mut text = String::new();
             std::fs::File::from(read).read_to_string(&mut text).unwrap();
             warden.end().await;
-            // 4 is the directory that `ls` itself opened.
-            assert_eq!(text, "0 1 2 3 4 ");
+            let given = ["0", "1", "2", &number.to_string()];
+            let others: Vec<&str> = text.lines().filter(|line| !given.contains(line)).collect();
+            // One is the directory that `ls` itself opened.
+            assert_eq!(others.len(), 1, "{text}");
         });
     }
 

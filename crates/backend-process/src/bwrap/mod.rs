@@ -86,28 +86,43 @@ impl BwrapBackend {
             });
         }
         let resolved = prepare::resolve(&self.config, spec, held)?;
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
+        let (info, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| BackendError::Io { what: "make a pipe".into(), source: error.into() })?;
+        let role = prepare::Role::Serve { stream: theirs.into(), info: tell };
+        let (config, planned, program) = (self.config.clone(), spec.clone(), bwrap.clone());
+        let prepare = move || prepare::launch(&config, bwrap, &planned, resolved, role);
+        // The group is made while bwrap already works. Nothing of the sandbox's owner runs before the first command,
+        // and that is not sent before this is done.
+        let (warden, group) = tokio::join!(Warden::start(prepare), async { self.group(spec) });
+        let result = match (warden, group) {
+            (Ok(warden), Ok(group)) => match join(&group, &warden, info).await {
+                Ok(()) => return Ok((warden, ours, group)),
+                Err(error) => Err((Some(warden), Some(group), error)),
+            },
+            (Ok(warden), Err(error)) => Err((Some(warden), None, error)),
+            (Err(error), group) => Err((None, group.ok(), diagnosis::unstartable(error, &program))),
+        };
+        let Err((warden, group, error)) = result else { return result.map_err(|(_, _, error)| error) };
+        if let Some(warden) = warden {
+            warden.kill();
+            warden.end().await;
+        }
+        if let Some(group) = group {
+            // A failure here must not hide the first one.
+            let _ = group.remove();
+        }
+        Err(error)
+    }
+
+    fn group(&self, spec: &SandboxSpec) -> Result<Group, BackendError> {
         let means = machine::limit_means(&self.config);
         let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
         let leaf = leaf(spec);
         let group = means.group(&spec.owner, &leaf, &spec.policy.resources, &limits)?;
         means.adopt(&leaf, std::process::id(), &limits)?;
-        let (ours, theirs) =
-            std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
-        let (config, spec, cgroups) = (self.config.clone(), spec.clone(), group.join_files());
-        let program = bwrap.clone();
-        let prepare = move || {
-            let command = ["serve", "--fd", "3"];
-            let launch = prepare::launch(&config, bwrap, &spec, resolved, Some(theirs.into()), &command)?;
-            Ok(crate::warden::Launch { cgroups, ..launch })
-        };
-        match Warden::start(prepare).await {
-            Ok(warden) => Ok((warden, ours, group)),
-            Err(error) => {
-                // Nothing joined it; a failure here must not hide the first one.
-                let _ = group.remove();
-                Err(diagnosis::unstartable(error, &program))
-            }
-        }
+        Ok(group)
     }
 
     async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
@@ -167,6 +182,39 @@ impl BwrapBackend {
         hierarchies.remove_owner(owner);
         Ok(())
     }
+}
+
+/// Puts bwrap and the process that becomes the guest into the sandbox's group. When bwrap ends before it has told
+/// which that is, there is nothing to put anywhere: the missing handshake says so.
+async fn join(group: &Group, warden: &Warden, info: rustix::fd::OwnedFd) -> Result<(), BackendError> {
+    if group.is_empty() {
+        return Ok(());
+    }
+    let told = tokio::time::timeout(LEAVE, read_info(info)).await.ok().flatten();
+    match told {
+        Some(guest) => {
+            group.join(&[warden.pid(), guest]).map_err(BackendError::io("join the sandbox's cgroup"))
+        }
+        None if warden.outcome().is_some() => Ok(()),
+        None => {
+            warden.kill();
+            Ok(())
+        }
+    }
+}
+
+/// bwrap's account of itself: a JSON object with the host's number of its child.
+async fn read_info(info: rustix::fd::OwnedFd) -> Option<u32> {
+    use tokio::io::AsyncReadExt;
+    let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(info).ok()?;
+    let mut text = Vec::new();
+    while !text.contains(&b'}') {
+        if pipe.read_buf(&mut text).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let account: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    account.get("child-pid")?.as_u64()?.try_into().ok()
 }
 
 /// The key of leftovers that the fences' journal knows.

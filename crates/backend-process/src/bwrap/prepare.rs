@@ -12,7 +12,7 @@ use palisade_core::{
     Access, BackendError, GuestPath, HostPath, Method, Mount, Network, Policy, SandboxSpec, Workspace,
 };
 use palisade_host::tree::{Target, make_target};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -142,9 +142,12 @@ fn guard(
     resolved: &mut Resolved,
 ) -> Result<(), BackendError> {
     held.locks.push(DirectoryLock::take(host)?);
+    // What a killed run left there would pass for the user's own, and could not be told from it later.
+    let journals = config.state.join("fences");
+    Journal::settle(&journals, host);
     let plan = fence::survey(host, &config.git_config)?;
     let name = format!("{}-{}", spec.id, held.journals.len());
-    held.journals.extend(Journal::begin(&config.state.join("fences"), &name, host, plan.placeholders)?);
+    held.journals.extend(Journal::begin(&journals, &name, host, plan.placeholders)?);
     for (relative, access) in plan.binds {
         let inside = format!("{guest}/{}", relative.display());
         let host = host.join(relative);
@@ -202,14 +205,22 @@ fn prepare_target(
     Ok(())
 }
 
+/// What the guest is started for.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// To look around and leave.
+    Check,
+    /// To serve at a stream; bwrap tells at `info` which process it became.
+    Serve { stream: OwnedFd, info: OwnedFd },
+}
+
 /// The launch of bwrap. Runs on the warden's thread, since it may take a private mount namespace.
 pub(super) fn launch(
     config: &ProcessConfig,
     bwrap: PathBuf,
     spec: &SandboxSpec,
     mut resolved: Resolved,
-    stream: Option<OwnedFd>,
-    command: &[&str],
+    role: Role,
 ) -> Result<Launch, BackendError> {
     let root = rustix::process::geteuid().is_root();
     let mut guest = config.guest.clone();
@@ -235,13 +246,21 @@ pub(super) fn launch(
         source: std::io::Error::other(error),
     })?;
 
-    // Descriptors are numbered from 3 in the order of this list; the stream, where there is one, is first.
-    let mut descriptors: Vec<OwnedFd> = stream.into_iter().collect();
-    let mut add = |name: &str, bytes: &[u8]| -> Result<OsString, BackendError> {
-        descriptors.push(memory_file(name, bytes)?);
-        Ok(OsString::from((descriptors.len() + 2).to_string()))
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    let mut pass = |descriptor: OwnedFd| -> OsString {
+        let number = descriptor.as_raw_fd().to_string();
+        descriptors.push(descriptor);
+        number.into()
     };
     let mut options = plan.options;
+    let command: Vec<OsString> = match role {
+        Role::Check => vec!["selfcheck".into()],
+        Role::Serve { stream, info } => {
+            options.extend(["--info-fd".into(), pass(info)]);
+            vec!["serve".into(), "--fd".into(), pass(stream)]
+        }
+    };
+    let mut add = |name: &str, bytes: &[u8]| Ok::<_, BackendError>(pass(memory_file(name, bytes)?));
     options.extend(["--seccomp".into(), add("seccomp", &filter)?]);
     for file in &plan.files {
         let number = add("file", file.text.as_bytes())?;
@@ -256,14 +275,8 @@ pub(super) fn launch(
     options.extend(plan.closing);
     let arguments = add("arguments", &nul_separated(&options))?;
     let mut words: Vec<OsString> = vec!["--args".into(), arguments, "--".into(), GUEST.into()];
-    words.extend(command.iter().map(OsString::from));
-    Ok(Launch {
-        program: bwrap,
-        arguments: words,
-        descriptors,
-        cgroups: Vec::new(),
-        identity: root.then_some(spec.identity),
-    })
+    words.extend(command);
+    Ok(Launch { program: bwrap, arguments: words, descriptors, identity: root.then_some(spec.identity) })
 }
 
 /// Replaces each host path by a staged one that the sandbox's uid can reach.

@@ -90,7 +90,7 @@ async fn isolated_command(config: &ProcessConfig, bwrap: PathBuf) -> Check {
     let result = match prepared {
         Ok(resolved) => {
             let config = config.clone();
-            run(move || prepare::launch(&config, bwrap, &spec, resolved, None, &["selfcheck"])).await
+            run(move || prepare::launch(&config, bwrap, &spec, resolved, prepare::Role::Check)).await
         }
         Err(error) => Err(error),
     };
@@ -182,13 +182,7 @@ async fn follows_links(config: &ProcessConfig, bwrap: PathBuf) -> Result<bool, S
                     ])
                     .chain(["--", "/usr/bin/true"].map(Into::into))
                     .collect();
-            let launch = Launch {
-                program: bwrap,
-                arguments,
-                descriptors: Vec::new(),
-                cgroups: Vec::new(),
-                identity: None,
-            };
+            let launch = Launch { program: bwrap, arguments, descriptors: Vec::new(), identity: None };
             run(move || Ok(launch)).await.map_err(|error| error.to_string())
         }
     };

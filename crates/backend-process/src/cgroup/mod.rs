@@ -63,15 +63,26 @@ impl Group {
         &self.enforcement
     }
 
-    /// The files a process of one thread writes `0` to in order to join. On v1 that is `tasks`: joining through
-    /// `cgroup.procs` waits for every other process on the machine that is just starting or ending a thread, which
-    /// costs milliseconds.
-    pub fn join_files(&self) -> Vec<PathBuf> {
-        let file = |directory: &PathBuf| {
+    /// Whether there is nothing to join: no limit is enforced, or by other means.
+    pub fn is_empty(&self) -> bool {
+        self.directories.is_empty()
+    }
+
+    /// Moves processes of one thread each into the group. On v1 through `tasks`: moving through `cgroup.procs` waits
+    /// for every other process on the machine that is just starting or ending a thread, which costs milliseconds.
+    pub fn join(&self, processes: &[u32]) -> std::io::Result<()> {
+        for directory in &self.directories {
             let tasks = directory.join("tasks");
-            if tasks.exists() { tasks } else { directory.join("cgroup.procs") }
-        };
-        self.directories.iter().map(file).collect()
+            let file = if tasks.exists() { tasks } else { directory.join("cgroup.procs") };
+            for process in processes {
+                match std::fs::write(&file, process.to_string()) {
+                    // It has ended already; its end is told elsewhere.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Kills whatever is still in the group and removes it.

@@ -41,7 +41,11 @@ impl Journal {
             what: "write the fence's journal".into(),
             source: error.into(),
         })?;
-        std::fs::write(&file, text).map_err(io(format!("write {}", file.display())))?;
+        // Complete or not there at all: to anybody else a torn entry would be one that nobody owns.
+        let fresh = journals.join(format!("{name}.{}.new", process::label(&entry.owner)));
+        std::fs::write(&fresh, text)
+            .and_then(|()| std::fs::rename(&fresh, &file))
+            .map_err(io(format!("write {}", file.display())))?;
         let journal = Self { file, entry };
         match journal.make() {
             Ok(()) => Ok(Some(journal)),
@@ -88,26 +92,52 @@ impl Journal {
 
     /// Finishes entries whose process is gone; each is described.
     pub fn sweep(journals: &HostPath, dry_run: bool) -> Vec<String> {
-        let Ok(files) = std::fs::read_dir(journals) else { return Vec::new() };
         let mut found = Vec::new();
-        for file in files.flatten().map(|entry| entry.path()) {
-            let Some(entry) =
-                std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Entry>(&text).ok())
-            else {
-                // Cut off while being written: nothing was made yet.
-                if !dry_run {
-                    let _ = std::fs::remove_file(&file);
-                }
-                continue;
-            };
-            if process::is_alive(&entry.owner) {
-                continue;
-            }
-            found.push(format!("placeholders in {}", entry.directory));
+        for file in unfinished(journals) {
+            found.push(format!("unfinished journal entry {}", file.display()));
             if !dry_run {
-                Self { file, entry }.end();
+                let _ = std::fs::remove_file(&file);
+            }
+        }
+        for journal in Self::dead(journals) {
+            found.push(format!("placeholders in {}", journal.entry.directory));
+            if !dry_run {
+                journal.end();
             }
         }
         found
     }
+
+    /// Finishes the dead entries of one directory, for whoever holds its lock.
+    pub fn settle(journals: &HostPath, directory: &HostPath) {
+        let dead = Self::dead(journals).into_iter();
+        dead.filter(|journal| journal.entry.directory == *directory).for_each(|journal| journal.end());
+    }
+
+    /// Entries whose process is gone.
+    fn dead(journals: &HostPath) -> Vec<Self> {
+        let Ok(files) = std::fs::read_dir(journals) else { return Vec::new() };
+        let mut dead = Vec::new();
+        let is_entry = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "json");
+        for file in files.flatten().map(|entry| entry.path()).filter(is_entry) {
+            let text = std::fs::read(&file).ok();
+            if let Some(entry) = text.and_then(|text| serde_json::from_slice::<Entry>(&text).ok())
+                && !process::is_alive(&entry.owner)
+            {
+                dead.push(Self { file, entry });
+            }
+        }
+        dead
+    }
+}
+
+/// Entries that were cut off while being written, when nothing was made yet, by a process that is gone.
+fn unfinished(journals: &HostPath) -> Vec<PathBuf> {
+    let Ok(files) = std::fs::read_dir(journals) else { return Vec::new() };
+    let dead = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let label = name.strip_suffix(".new").and_then(|name| name.split_once('.')).map(|(_, label)| label);
+        label.and_then(process::label_is_alive) == Some(false)
+    };
+    files.flatten().map(|entry| entry.path()).filter(dead).collect()
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tar::{Archive, Entry, EntryType};
@@ -93,18 +93,30 @@ impl Unpacker {
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 let modified = entry.header().mtime().unwrap_or(0);
-                self.place(&parent, &last, |temporary| {
-                    let flags =
-                        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    let file = rustix::fs::openat(&parent, temporary, flags, Mode::from_raw_mode(0o600))?;
+                let mut fill = |file: OwnedFd| -> io::Result<File> {
                     let mut file = File::from(file);
                     let announced = entry.size();
                     if io::copy(entry, &mut file)? != announced {
                         return Err(io::Error::other("the stream breaks off in the middle of it"));
                     }
                     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
-                    Ok(rustix::fs::futimens(&file, &modified_at(modified))?)
-                })
+                    rustix::fs::futimens(&file, &modified_at(modified))?;
+                    Ok(file)
+                };
+                // Without a name until it is whole, so that nothing of it is left when we are killed; not every
+                // file system has such files.
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                match rustix::fs::openat(&parent, ".", flags | OFlags::TMPFILE, Mode::from_raw_mode(0o600)) {
+                    Ok(nameless) => {
+                        let file = fill(nameless)?;
+                        self.place(&parent, &last, |temporary| link(&file, &parent, temporary))
+                    }
+                    Err(_) => self.place(&parent, &last, |temporary| {
+                        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                        let file = rustix::fs::openat(&parent, temporary, flags, Mode::from_raw_mode(0o600))?;
+                        fill(file).map(drop)
+                    }),
+                }
             }
             EntryType::Symlink => {
                 let target =
@@ -143,6 +155,13 @@ impl Unpacker {
         }
         Ok(directory)
     }
+}
+
+/// Gives a file without a name its first one.
+fn link(file: &File, parent: &OwnedFd, name: &str) -> io::Result<()> {
+    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let follow = AtFlags::SYMLINK_FOLLOW;
+    Ok(rustix::fs::linkat(rustix::fs::CWD, handle.as_str(), parent, name, follow)?)
 }
 
 /// Whether the directory had to be made. An existing one keeps its permissions; a link in its place is an error.
