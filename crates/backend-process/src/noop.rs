@@ -65,6 +65,7 @@ impl NoopBackend {
                 .map(Into::into)
                 .to_vec(),
             descriptors: vec![theirs.into()],
+            detour: None,
             identity: None,
         };
         let warden = Warden::start(move || Ok(launch)).await?;

@@ -6,12 +6,16 @@
     reason = "credentials of one thread, which the library's calls would change for all of them"
 )]
 
+use crate::cgroup::Detour;
 use palisade_core::{BackendError, HostIdentity};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -21,6 +25,8 @@ pub(crate) struct Launch {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     pub descriptors: Vec<OwnedFd>,
+    /// The way through the sandbox's cgroups, sent when they are made. Nothing comes when they could not be.
+    pub detour: Option<Receiver<Detour>>,
     /// Become this user first; only when started by root.
     pub identity: Option<HostIdentity>,
 }
@@ -60,9 +66,7 @@ impl Warden {
                 };
                 let pipe = child.stderr.take();
                 let _ = started.send(Ok(child.id()));
-                if let Some(mut pipe) = pipe {
-                    collect(&mut pipe, &kept);
-                }
+                attend(&child, pipe, &kept);
                 let how = child.wait().map_or_else(|error| error.to_string(), describe);
                 end.send_replace(Some(how));
             })
@@ -108,17 +112,45 @@ impl Warden {
     }
 }
 
-/// Keeps the first bytes and lets the rest go by, so that a talkative program never blocks.
-fn collect(pipe: &mut impl Read, kept: &Mutex<Vec<u8>>) {
-    let mut buffer = [0u8; 1024];
-    loop {
-        match pipe.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = (STDERR_LIMIT as usize).saturating_sub(kept.len());
-                kept.extend_from_slice(&buffer[..count.min(room)]);
+/// Reads what the process says until it has ended, and then ends whatever is left of its process group: a bwrap that
+/// dies early can leave a child behind that waits for it. The process is not reaped yet, so the group is still its own.
+fn attend(child: &std::process::Child, pipe: Option<std::process::ChildStderr>, kept: &Mutex<Vec<u8>>) {
+    let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) else { return };
+    let held = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
+    if let (Ok(held), Some(mut pipe)) = (held, pipe) {
+        let mut open = true;
+        loop {
+            let interest = if open { PollFlags::IN } else { PollFlags::empty() };
+            let mut waited = [PollFd::new(&held, PollFlags::IN), PollFd::new(&pipe, interest)];
+            match poll(&mut waited, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
             }
+            let (ended, readable) = (!waited[0].revents().is_empty(), !waited[1].revents().is_empty());
+            if open && readable {
+                open = collect(&mut pipe, kept);
+            } else if ended {
+                break;
+            }
+        }
+    } else {
+        // Without a handle on it, waiting for its end is all that can be done; the caller does.
+        return;
+    }
+    // There may be nothing left in it, which is how it should be.
+    let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+}
+
+/// Reads once, keeps the first bytes of all and lets the rest go by; says whether more may come.
+fn collect(pipe: &mut impl Read, kept: &Mutex<Vec<u8>>) -> bool {
+    let mut buffer = [0u8; 1024];
+    match pipe.read(&mut buffer) {
+        Ok(0) | Err(_) => false,
+        Ok(count) => {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = (STDERR_LIMIT as usize).saturating_sub(kept.len());
+            kept.extend_from_slice(&buffer[..count.min(room)]);
+            true
         }
     }
 }
@@ -140,6 +172,13 @@ fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
         let what = what.to_owned();
         move |error: io::Error| BackendError::Io { what, source: error }
     };
+    let detour =
+        match launch.detour {
+            Some(made) => Some(made.recv().map_err(|_| {
+                failed("start the sandbox")(io::Error::other("its limits could not be set up"))
+            })?),
+            None => None,
+        };
     if let Some(identity) = launch.identity {
         become_user(identity).map_err(failed("give up root"))?;
     }
@@ -150,15 +189,24 @@ fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())
             .map_err(|error| failed("pass descriptors")(error.into()))?;
     }
-    Command::new(&launch.program)
+    if let Some(detour) = &detour {
+        detour.enter().map_err(failed("join the sandbox's cgroup"))?;
+    }
+    let child = Command::new(&launch.program)
         .args(&launch.arguments)
         .env_clear()
         .current_dir("/")
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed(&format!("start {}", launch.program.display())))
+        .map_err(failed(&format!("start {}", launch.program.display())));
+    if let Some(detour) = &detour {
+        // Should it fail, this thread counts as one of the sandbox's until it ends with it.
+        let _ = detour.leave();
+    }
+    child
 }
 
 /// Gives up root for this thread and what it spawns. The rest of the process stays who it is, which is why these are
@@ -185,6 +233,7 @@ mod tests {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             descriptors: Vec::new(),
+            detour: None,
             identity: None,
         }
     }
@@ -232,6 +281,23 @@ mod tests {
             let others: Vec<&str> = text.lines().filter(|line| !given.contains(line)).collect();
             // One is the directory that `ls` itself opened.
             assert_eq!(others.len(), 1, "{text}");
+        });
+    }
+
+    #[test]
+    fn a_child_left_behind_neither_delays_the_end_nor_outlives_it() {
+        run(async {
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            let number = write.as_raw_fd();
+            let prepare = move || {
+                // It holds our pipe and standard error open, as a bwrap that dies in its start does.
+                let script = format!("sleep 1000 >&{number} & exit 3");
+                Ok(Launch { descriptors: vec![write], ..launch(&script) })
+            };
+            let warden = Warden::start(prepare).await.unwrap();
+            assert_eq!(warden.end().await, "exit code 3");
+            // The end of the pipe is the end of the child.
+            assert_eq!(std::fs::File::from(read).read(&mut [0]).unwrap(), 0);
         });
     }
 

@@ -1,6 +1,8 @@
 //! The `palisade` program: reads the command line, the environment and the home directory, calls the engine, and
 //! prints. The only room that does any of these.
 
+#![cfg_attr(not(test), no_main)]
+
 mod arguments;
 mod backends;
 mod commands;
@@ -18,7 +20,19 @@ use palisade_core::ExitCode;
 use std::ffi::OsString;
 use std::path::Path;
 
-fn main() -> std::process::ExitCode {
+/// The C library's entry, not Rust's: the runtime's own start reads and parses the memory map, which `palisade run`
+/// would pay for in every run. What else it does for us is done in `start`.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "the one symbol the C library calls")]
+extern "C" fn main(_count: i32, _words: *const *const u8) -> i32 {
+    start()
+}
+
+#[cfg_attr(test, allow(dead_code, reason = "the test harness has a start of its own"))]
+fn start() -> i32 {
+    // Writing to a reader that has gone away is an error to handle, not the end.
+    palisade_host::descriptors::ignore_broken_pipes();
     terminal::restore_on_panic();
     // Older kernels cannot; then a caller's descriptors reach our keepers, never a sandbox.
     let _ = palisade_host::descriptors::keep_to_ourselves();
@@ -34,7 +48,9 @@ fn main() -> std::process::ExitCode {
 fn parse(arguments: &[OsString]) -> Result<Cli, Failure> {
     let name = program_name(arguments);
     let command = Cli::command().name(name).bin_name(name);
-    let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    // Not freed: the program is short and the tree of commands is large.
+    let mut command = std::mem::ManuallyDrop::new(command);
+    let matches = command.try_get_matches_from_mut(arguments).map_err(Failure::Usage)?;
     Cli::from_arg_matches(&matches).map_err(Failure::Usage)
 }
 

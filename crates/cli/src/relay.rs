@@ -6,7 +6,7 @@ use crate::terminal::{self, RawMode};
 use crate::{Status, output};
 use palisade_core::{Layout, printable};
 use palisade_engine::EngineError;
-use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamSender};
+use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{Channel, ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -34,23 +34,50 @@ pub(crate) enum Tty {
 const CANNOT_EXECUTE: Status = 126;
 const NOT_FOUND: Status = 127;
 
-/// Runs a command to its end, in the sandbox's workspace, and gives its exit status.
+/// A command to run in a sandbox's workspace, and how it is tied to us.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    pub(crate) input: Input,
+    pub(crate) tty: Tty,
+}
+
+impl Call {
+    pub(crate) fn open(&self, layout: &Layout) -> Open {
+        tracing::debug!(program = self.program(), tty = ?self.tty, "exec");
+        Open::Exec(request(layout, &self.command, &self.variables, self.input, self.tty))
+    }
+
+    fn program(&self) -> String {
+        self.command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default()
+    }
+}
+
+/// Runs a command to its end and gives its exit status.
 pub(crate) async fn run(
     client: &Client,
     layout: &Layout,
-    command: Vec<OsString>,
-    variables: Vec<(OsString, OsString)>,
-    input: Input,
-    tty: Tty,
+    call: &Call,
     signals: Signals,
 ) -> Result<Status, Failure> {
-    let program = command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default();
-    tracing::debug!(program, tty = ?tty, "exec");
-    let request = request(layout, command, variables, input, tty);
-    let (sender, mut receiver) = client.open(Open::Exec(request)).await.map_err(EngineError::from)?;
+    let streams = client.open(call.open(layout)).await.map_err(EngineError::from)?;
+    attend(streams, layout, call, signals).await
+}
+
+/// Stays with a command that was asked for, until its end.
+pub(crate) async fn attend(
+    (sender, mut receiver): (StreamSender, StreamReceiver),
+    layout: &Layout,
+    call: &Call,
+    signals: Signals,
+) -> Result<Status, Failure> {
+    let (input, tty) = (call.input, call.tty);
     match receiver.next().await.map_err(EngineError::from)? {
         Some(StreamEvent::Accepted) => {}
-        Some(StreamEvent::Refused(refusal)) => return Ok(refused(&program, &layout.workspace, &refusal)),
+        Some(StreamEvent::Refused(refusal)) => {
+            return Ok(refused(&call.program(), &layout.workspace, &refusal));
+        }
         _ => return Err(EngineError::from(ClientError::Closed).into()),
     }
     let raw = match tty {
@@ -93,8 +120,8 @@ const SIGPIPE_STATUS: Status = 141;
 
 fn request(
     layout: &Layout,
-    command: Vec<OsString>,
-    variables: Vec<(OsString, OsString)>,
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
     input: Input,
     tty: Tty,
 ) -> ExecRequest {
@@ -104,7 +131,8 @@ fn request(
         let kind = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
         environment.push((b"TERM".to_vec(), kind.into_vec()));
     }
-    environment.extend(variables.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())));
+    environment
+        .extend(variables.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
     // The last one given wins, and each name is there once.
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(environment.len());
     for (name, value) in environment {
@@ -117,7 +145,7 @@ fn request(
         name
     };
     ExecRequest {
-        argv: command.into_iter().map(OsString::into_vec).collect(),
+        argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: env.into_iter().map(join).collect(),
         cwd: layout.workspace.clone().into_bytes(),
         stdin: input == Input::Relayed || tty == Tty::Yes,
@@ -330,7 +358,7 @@ mod tests {
             environment: vec![("HOME".into(), "/home/agent".into()), ("PATH".into(), "/bin".into())],
         };
         let request =
-            request(&layout, vec!["x".into()], vec![("HOME".into(), "/tmp".into())], Input::Empty, Tty::No);
+            request(&layout, &["x".into()], &[("HOME".into(), "/tmp".into())], Input::Empty, Tty::No);
         assert_eq!(request.env, [b"PATH=/bin".to_vec(), b"HOME=/tmp".to_vec()]);
         assert_eq!(request.cwd, b"/workspace");
     }

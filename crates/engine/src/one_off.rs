@@ -4,7 +4,8 @@
 use crate::engine::{Engine, new_id};
 use crate::error::EngineError;
 use palisade_core::{Backend, Layout, Method, Policy, SandboxSpec};
-use palisade_protocol::client::Client;
+use palisade_protocol::Open;
+use palisade_protocol::client::{Client, ClientError, StreamReceiver, StreamSender};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +28,13 @@ impl std::fmt::Debug for OneOff {
 }
 
 impl Engine {
-    pub async fn one_off(&self, method: Method, policy: Policy) -> Result<OneOff, EngineError> {
+    /// Starts the sandbox and, with it, what `first` asks for: the two travel together.
+    pub async fn one_off(
+        &self,
+        method: Method,
+        policy: Policy,
+        first: impl FnOnce(&Layout) -> Open,
+    ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
         let backend = self.backend(method)?;
         let spec = SandboxSpec {
             id: new_id().map_err(EngineError::io("make an id"))?,
@@ -39,13 +46,13 @@ impl Engine {
             owner: self.owner()?.to_owned(),
         };
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
-        let since = SystemTime::now();
+        let (since, layout) = (SystemTime::now(), backend.layout(&spec));
         let started = match backend.start(&spec).await {
-            Ok(()) => greet(&backend, &spec).await,
+            Ok(()) => greet(&backend, &spec, first(&layout)).await,
             Err(error) => Err(error.into()),
         };
         match started {
-            Ok(client) => Ok(OneOff { client, layout: backend.layout(&spec), spec, backend, since }),
+            Ok((client, streams)) => Ok((OneOff { client, layout, spec, backend, since }, streams)),
             Err(error) => {
                 if let Err(failure) = backend.stop(&spec).await {
                     tracing::warn!(%failure, "a run that did not come up was not put away");
@@ -56,10 +63,13 @@ impl Engine {
     }
 }
 
-async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Result<Client, EngineError> {
+type Greeted = (Client, (StreamSender, StreamReceiver));
+
+async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec, first: Open) -> Result<Greeted, EngineError> {
     let stream = backend.connect(spec).await?;
-    match tokio::time::timeout(HANDSHAKE, Client::connect(stream)).await {
-        Ok(Ok((client, _))) => Ok(client),
+    match tokio::time::timeout(HANDSHAKE, Client::connect_and_open(stream, first)).await {
+        Ok(Ok((client, _, streams))) => Ok((client, streams)),
+        Ok(Err(error @ ClientError::TooLarge { .. })) => Err(error.into()),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
     }
 }

@@ -4,6 +4,8 @@
 //! protocol can be implements [`stream::Stream`]: a command, a look at a session, a connection, a watch on
 //! listening ports. Memory is bounded: by credit for what comes in, by the link's congestion for what goes out.
 
+#![cfg_attr(not(test), no_main)]
+
 mod archive;
 mod arguments;
 mod command;
@@ -25,28 +27,38 @@ mod system;
 mod terminal;
 
 use std::io::Write;
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
+/// The C library's entry, not Rust's: the runtime's own start reads and parses the memory map to guard the stack's end,
+/// which takes as long as the rest of our start and serves nobody in here.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "the one symbol the C library calls")]
+extern "C" fn main(_count: libc::c_int, _words: *const *const libc::c_char) -> libc::c_int {
+    libc::c_int::from(start())
+}
+
+#[cfg_attr(test, allow(dead_code, reason = "the test harness has a start of its own"))]
+fn start() -> u8 {
     if std::env::args_os().nth(1).is_some_and(|word| word == "selfcheck") {
         return report(&selfcheck::faults());
     }
     let outcome = arguments::parse(std::env::args_os().skip(1))
         .and_then(|arguments| startup::prepare(&arguments).map_err(|error| format!("cannot start: {error}")));
     match outcome {
-        Ok(guest) => ExitCode::from(guest.run()),
+        Ok(guest) => guest.run(),
         Err(message) => {
             // Whoever started us by hand still has a standard error; nobody else reads it.
             let _ = writeln!(std::io::stderr(), "palisade-guest: {message}");
-            ExitCode::from(2)
+            2
         }
     }
 }
 
-fn report(faults: &[String]) -> ExitCode {
+#[cfg_attr(test, allow(dead_code, reason = "the test harness has a start of its own"))]
+fn report(faults: &[String]) -> u8 {
     if faults.is_empty() {
-        return ExitCode::SUCCESS;
+        return 0;
     }
     let _ = writeln!(std::io::stderr(), "palisade-guest: not isolated: {}", faults.join(", "));
-    ExitCode::FAILURE
+    1
 }

@@ -14,7 +14,7 @@ pub use stream::{StreamEvent, StreamReceiver, StreamSender};
 use crate::frame::{MAX_FROM_GUEST, MAX_FROM_HOST, StreamId};
 use crate::message::shutdown_frame;
 use crate::outbox::{Outbox, until};
-use crate::{Channel, Decoder, ExecRequest, Exit, Open, Refusal, Violation, Welcome};
+use crate::{Channel, Decoder, ExecRequest, Exit, Frame, Open, Refusal, Violation, Welcome};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::StreamState;
@@ -117,6 +117,29 @@ impl Client {
         Ok((Self::start(stream, decoder), welcome))
     }
 
+    /// As [`connect`](Self::connect), and asks for the first stream in the same breath, which saves a round trip. The
+    /// stream's answer is its first event, as always.
+    pub async fn connect_and_open<S>(
+        stream: S,
+        open: Open,
+    ) -> Result<(Client, Welcome, (StreamSender, StreamReceiver)), ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let frame = checked(open)?;
+        let frame = Frame { stream: FIRST, ..frame };
+        let mut behind = Vec::new();
+        frame.encode(&mut behind);
+        let mut decoder = Decoder::new(MAX_FROM_GUEST);
+        let mut stream = stream;
+        let welcome = handshake::fresh_with(&mut stream, &mut decoder, &behind).await?;
+        let state = Arc::new(StreamState::default());
+        let first = HashMap::from([(FIRST, Arc::clone(&state))]);
+        let client = Self::start_with(stream, decoder, first);
+        let halves = stream::halves(Arc::clone(&client.handle), FIRST, state);
+        Ok((client, welcome, halves))
+    }
+
     /// Says hello on a stream where an earlier host may have stopped in the middle of a frame, as may the guest.
     pub async fn reconnect<S>(stream: S) -> Result<(Client, Welcome), ClientError>
     where
@@ -132,7 +155,16 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let table = Table { streams: HashMap::new(), next: 1, peer: 0, end: None };
+        Self::start_with(stream, decoder, HashMap::new())
+    }
+
+    /// With streams that were asked for already, under the first ids there are.
+    fn start_with<S>(stream: S, decoder: Decoder, streams: HashMap<StreamId, Arc<StreamState>>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let next = FIRST + 2 * streams.len() as StreamId;
+        let table = Table { streams, next, peer: 0, end: None };
         let shared =
             Arc::new(Shared { outbox: Outbox::new(QUEUE), table: Mutex::new(table), ended: Notify::new() });
         let (reader, writer) = tokio::io::split(stream);
@@ -147,11 +179,7 @@ impl Client {
 
     /// Asks for a stream; the answer is its first event.
     pub async fn open(&self, open: Open) -> Result<(StreamSender, StreamReceiver), ClientError> {
-        let mut frame = open.frame(0);
-        let len = frame.payload.len();
-        if len > MAX_FROM_HOST {
-            return Err(ClientError::TooLarge { len, limit: MAX_FROM_HOST });
-        }
+        let mut frame = checked(open)?;
         let shared = &self.handle.shared;
         shared.outbox.reserve().await;
         let state = Arc::new(StreamState::default());
@@ -212,6 +240,19 @@ impl Client {
         }
         Err(ExecError::Reset)
     }
+}
+
+/// Streams that a host opens have odd ids.
+const FIRST: StreamId = 1;
+
+/// The frame of a request, still without its stream's id.
+fn checked(open: Open) -> Result<Frame, ClientError> {
+    let frame = open.frame(0);
+    let len = frame.payload.len();
+    if len > MAX_FROM_HOST {
+        return Err(ClientError::TooLarge { len, limit: MAX_FROM_HOST });
+    }
+    Ok(frame)
 }
 
 /// All of a command that [`Client::exec_collect`] ran.

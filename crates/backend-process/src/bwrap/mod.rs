@@ -17,6 +17,7 @@ use palisade_core::{
 };
 use palisade_host::{process, tree};
 use prepare::Held;
+use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,23 +89,44 @@ impl BwrapBackend {
         let resolved = prepare::resolve(&self.config, spec, held)?;
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
-        let (info, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|error| BackendError::Io { what: "make a pipe".into(), source: error.into() })?;
+        let means = machine::limit_means(&self.config);
+        let (info, tell) = match means.moves_whole_processes() {
+            true => rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map(|(read, write)| (Some(read), Some(write)))
+                .map_err(|error| BackendError::Io { what: "make a pipe".into(), source: error.into() })?,
+            false => (None, None),
+        };
         let role = prepare::Role::Serve { stream: theirs.into(), info: tell };
         let (config, planned, program) = (self.config.clone(), spec.clone(), bwrap.clone());
-        let prepare = move || prepare::launch(&config, bwrap, &planned, resolved, role);
-        // The group is made while bwrap already works. Nothing of the sandbox's owner runs before the first command,
-        // and that is not sent before this is done.
-        let (warden, group) = tokio::join!(Warden::start(prepare), async { self.group(spec) });
-        let result = match (warden, group) {
-            (Ok(warden), Ok(group)) => match join(&group, &warden, info).await {
-                Ok(()) => return Ok((warden, ours, group)),
-                Err(error) => Err((Some(warden), Some(group), error)),
-            },
-            (Ok(warden), Err(error)) => Err((Some(warden), None, error)),
-            (Err(error), group) => Err((None, group.ok(), diagnosis::unstartable(error, &program))),
+        let (send, made) = std::sync::mpsc::channel();
+        let prepare = move || {
+            let launch = prepare::launch(&config, bwrap, &planned, resolved, role)?;
+            Ok(crate::warden::Launch { detour: Some(made), ..launch })
         };
-        let Err((warden, group, error)) = result else { return result.map_err(|(_, _, error)| error) };
+        // The group is made while the warden prepares everything else.
+        let making = async move {
+            let group = make_group(&means, spec)?;
+            let detour = group.detour().map_err(BackendError::io("open the sandbox's cgroup"))?;
+            // A warden that has failed already says why itself.
+            let _ = send.send(detour);
+            Ok(group)
+        };
+        let (warden, group) = tokio::join!(Warden::start(prepare), making);
+        let result = match (warden, group) {
+            (Ok(warden), Ok(group)) => {
+                let joined = match info {
+                    Some(info) => join(&group, &warden, info).await,
+                    None => Ok(()),
+                };
+                match joined {
+                    Ok(()) => return Ok((warden, ours, group)),
+                    Err(error) => (Some(warden), Some(group), error),
+                }
+            }
+            (warden, Err(error)) => (warden.ok(), None, error),
+            (Err(error), Ok(group)) => (None, Some(group), diagnosis::unstartable(error, &program)),
+        };
+        let (warden, group, error) = result;
         if let Some(warden) = warden {
             warden.kill();
             warden.end().await;
@@ -114,15 +136,6 @@ impl BwrapBackend {
             let _ = group.remove();
         }
         Err(error)
-    }
-
-    fn group(&self, spec: &SandboxSpec) -> Result<Group, BackendError> {
-        let means = machine::limit_means(&self.config);
-        let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
-        let leaf = leaf(spec);
-        let group = means.group(&spec.owner, &leaf, &spec.policy.resources, &limits)?;
-        means.adopt(&leaf, std::process::id(), &limits)?;
-        Ok(group)
     }
 
     async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
@@ -143,7 +156,7 @@ impl BwrapBackend {
         Journal::sweep(&self.config.state.join("fences"), false);
         let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) else { return Ok(()) };
         let directories = hierarchies.leaves(&spec.owner).remove(&leaf(spec)).unwrap_or_default();
-        let group = Group { directories, enforcement: Vec::new() };
+        let group = Group { directories, ..Group::none() };
         group.remove().map_err(BackendError::io("remove the sandbox's cgroup"))
     }
 
@@ -177,25 +190,29 @@ impl BwrapBackend {
         let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) else { return Ok(()) };
         let Some((owner, leaf)) = leftover.key.split_once('/') else { return Ok(()) };
         let directories = hierarchies.leaves(owner).remove(leaf).unwrap_or_default();
-        let group = Group { directories, enforcement: Vec::new() };
+        let group = Group { directories, ..Group::none() };
         group.remove().map_err(BackendError::io("remove a leftover cgroup"))?;
         hierarchies.remove_owner(owner);
         Ok(())
     }
 }
 
-/// Puts bwrap and the process that becomes the guest into the sandbox's group. When bwrap ends before it has told
-/// which that is, there is nothing to put anywhere: the missing handshake says so.
-async fn join(group: &Group, warden: &Warden, info: rustix::fd::OwnedFd) -> Result<(), BackendError> {
-    if group.is_empty() {
-        return Ok(());
-    }
-    let told = tokio::time::timeout(LEAVE, read_info(info)).await.ok().flatten();
-    match told {
+fn make_group(means: &Means, spec: &SandboxSpec) -> Result<Group, BackendError> {
+    let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
+    let leaf = leaf(spec);
+    let group = means.group(&spec.owner, &leaf, &spec.policy.resources, &limits)?;
+    means.adopt(&leaf, std::process::id(), &limits)?;
+    Ok(group)
+}
+
+/// Puts bwrap and the process that becomes the guest into the sandbox's group, where they were not born in it. Nothing
+/// of the sandbox's owner runs before the first command, and that is not sent before this is done. When bwrap ends
+/// before it has told who its child is, there is nothing to put anywhere: the missing handshake says so.
+async fn join(group: &Group, warden: &Warden, info: OwnedFd) -> Result<(), BackendError> {
+    match tokio::time::timeout(LEAVE, read_info(info)).await.ok().flatten() {
         Some(guest) => {
             group.join(&[warden.pid(), guest]).map_err(BackendError::io("join the sandbox's cgroup"))
         }
-        None if warden.outcome().is_some() => Ok(()),
         None => {
             warden.kill();
             Ok(())
@@ -204,7 +221,7 @@ async fn join(group: &Group, warden: &Warden, info: rustix::fd::OwnedFd) -> Resu
 }
 
 /// bwrap's account of itself: a JSON object with the host's number of its child.
-async fn read_info(info: rustix::fd::OwnedFd) -> Option<u32> {
+async fn read_info(info: OwnedFd) -> Option<u32> {
     use tokio::io::AsyncReadExt;
     let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(info).ok()?;
     let mut text = Vec::new();

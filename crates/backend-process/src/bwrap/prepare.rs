@@ -210,8 +210,8 @@ fn prepare_target(
 pub(super) enum Role {
     /// To look around and leave.
     Check,
-    /// To serve at a stream; bwrap tells at `info` which process it became.
-    Serve { stream: OwnedFd, info: OwnedFd },
+    /// To serve at a stream; bwrap tells at `info`, when it is asked to, which process it became.
+    Serve { stream: OwnedFd, info: Option<OwnedFd> },
 }
 
 /// The launch of bwrap. Runs on the warden's thread, since it may take a private mount namespace.
@@ -256,7 +256,9 @@ pub(super) fn launch(
     let command: Vec<OsString> = match role {
         Role::Check => vec!["selfcheck".into()],
         Role::Serve { stream, info } => {
-            options.extend(["--info-fd".into(), pass(info)]);
+            if let Some(info) = info {
+                options.extend(["--info-fd".into(), pass(info)]);
+            }
             vec!["serve".into(), "--fd".into(), pass(stream)]
         }
     };
@@ -276,7 +278,13 @@ pub(super) fn launch(
     let arguments = add("arguments", &nul_separated(&options))?;
     let mut words: Vec<OsString> = vec!["--args".into(), arguments, "--".into(), GUEST.into()];
     words.extend(command);
-    Ok(Launch { program: bwrap, arguments: words, descriptors, identity: root.then_some(spec.identity) })
+    Ok(Launch {
+        program: bwrap,
+        arguments: words,
+        descriptors,
+        detour: None,
+        identity: root.then_some(spec.identity),
+    })
 }
 
 /// Replaces each host path by a staged one that the sandbox's uid can reach.

@@ -94,6 +94,13 @@ impl Hierarchies {
         }
     }
 
+    /// Whether any of our controllers is one of the unified hierarchy.
+    pub(super) fn is_unified(&self) -> bool {
+        WANTED
+            .iter()
+            .any(|(_, controller)| self.place(controller).is_some_and(|(_, version)| version == "cgroup v2"))
+    }
+
     fn points(&self) -> Vec<&Path> {
         let mut points: Vec<&Path> = WANTED
             .iter()
@@ -146,7 +153,8 @@ impl Hierarchies {
                 (None, None) => Err(format!("the kernel offers no {controller} controller")),
             }
         };
-        let group = Group { directories, enforcement: Vec::new() };
+        let back = if directories.is_empty() { Vec::new() } else { self.own_tasks() };
+        let group = Group { directories, back, enforcement: Vec::new() };
         match judge(resources, limits, outcome) {
             Ok(enforcement) => Ok(Group { enforcement, ..group }),
             Err(error) => {
@@ -155,6 +163,28 @@ impl Hierarchies {
                 Err(error)
             }
         }
+    }
+
+    /// The `tasks` files of the groups this process is in, for the controllers of v1.
+    fn own_tasks(&self) -> Vec<PathBuf> {
+        let table = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        self.tasks_in(&table)
+    }
+
+    fn tasks_in(&self, table: &str) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for line in table.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+            let point = controllers.split(',').find_map(|controller| self.v1.get(controller));
+            if let Some(point) = point {
+                let file = point.join(path.trim_start_matches('/')).join("tasks");
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        files
     }
 
     fn make(&self, point: &Path, directory: &Path) -> io::Result<()> {
@@ -302,6 +332,16 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
         let found = Hierarchies::parse(HYBRID, |_| "pids".into());
         assert_eq!(found.describe(), "memory: cgroup v1, cpus: cgroup v1, pids: cgroup v2");
         assert_eq!(found.points().len(), 3);
+    }
+
+    #[test]
+    fn the_way_back_is_where_each_controller_has_us() {
+        let found = Hierarchies::parse(HYBRID, |_| "pids".into());
+        let table = "9:name=systemd:/x\n4:memory:/user/7\n2:cpu,cpuacct:/\n0::/unified\n";
+        assert_eq!(
+            found.tasks_in(table),
+            ["/sys/fs/cgroup/memory/user/7/tasks", "/sys/fs/cgroup/cpu,cpuacct/tasks"].map(PathBuf::from)
+        );
     }
 
     #[test]

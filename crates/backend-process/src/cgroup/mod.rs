@@ -51,31 +51,37 @@ impl Limits {
 #[derive(Debug)]
 pub struct Group {
     pub(crate) directories: Vec<PathBuf>,
+    /// The files through which a thread of ours goes back where it came from.
+    pub(crate) back: Vec<PathBuf>,
     pub(crate) enforcement: Vec<Enforcement>,
 }
 
 impl Group {
     pub fn none() -> Self {
-        Self { directories: Vec::new(), enforcement: Vec::new() }
+        Self { directories: Vec::new(), back: Vec::new(), enforcement: Vec::new() }
     }
 
     pub fn enforcement(&self) -> &[Enforcement] {
         &self.enforcement
     }
 
-    /// Whether there is nothing to join: no limit is enforced, or by other means.
-    pub fn is_empty(&self) -> bool {
-        self.directories.is_empty()
+    /// The way in and back out for the thread that spawns, where the kernel moves single threads (v1). Moving another
+    /// process waits for everybody on the machine who is just starting or ending a thread, which costs milliseconds;
+    /// a thread that moves itself waits for nobody, and what it spawns is born in the group.
+    pub(crate) fn detour(&self) -> std::io::Result<Detour> {
+        let open = |path: &PathBuf| std::fs::OpenOptions::new().write(true).open(path);
+        let tasks: Vec<PathBuf> = self.directories.iter().map(|group| group.join("tasks")).collect();
+        let into =
+            tasks.iter().filter(|path| path.exists()).map(open).collect::<std::io::Result<Vec<_>>>()?;
+        let back = self.back.iter().map(open).collect::<std::io::Result<Vec<_>>>()?;
+        Ok(Detour { into, back })
     }
 
-    /// Moves processes of one thread each into the group. On v1 through `tasks`: moving through `cgroup.procs` waits
-    /// for every other process on the machine that is just starting or ending a thread, which costs milliseconds.
-    pub fn join(&self, processes: &[u32]) -> std::io::Result<()> {
-        for directory in &self.directories {
-            let tasks = directory.join("tasks");
-            let file = if tasks.exists() { tasks } else { directory.join("cgroup.procs") };
+    /// Moves processes in, where the kernel moves only whole processes (v2).
+    pub(crate) fn join(&self, processes: &[u32]) -> std::io::Result<()> {
+        for directory in self.whole_process_groups() {
             for process in processes {
-                match std::fs::write(&file, process.to_string()) {
+                match std::fs::write(directory.join("cgroup.procs"), process.to_string()) {
                     // It has ended already; its end is told elsewhere.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                     other => other?,
@@ -85,9 +91,35 @@ impl Group {
         Ok(())
     }
 
+    fn whole_process_groups(&self) -> impl Iterator<Item = &PathBuf> {
+        self.directories.iter().filter(|group| !group.join("tasks").exists())
+    }
+
     /// Kills whatever is still in the group and removes it.
     pub fn remove(&self) -> std::io::Result<()> {
         self.directories.iter().try_for_each(|directory| hierarchy::remove(directory))
+    }
+}
+
+/// Opened while we may; a thread that has given up root can still walk it.
+#[derive(Debug)]
+pub(crate) struct Detour {
+    into: Vec<std::fs::File>,
+    back: Vec<std::fs::File>,
+}
+
+impl Detour {
+    pub(crate) fn enter(&self) -> std::io::Result<()> {
+        Self::walk(&self.into)
+    }
+
+    pub(crate) fn leave(&self) -> std::io::Result<()> {
+        Self::walk(&self.back)
+    }
+
+    fn walk(files: &[std::fs::File]) -> std::io::Result<()> {
+        use std::io::Write;
+        files.iter().try_for_each(|mut file| file.write_all(b"0"))
     }
 }
 
@@ -132,13 +164,20 @@ impl Means {
             // The user manager moves a process that already runs; see `adopt`.
             Means::UserManager(_) => Ok(Group {
                 directories: Vec::new(),
+                back: Vec::new(),
                 enforcement: judge(resources, limits, |_| Ok("systemd user manager".into()))?,
             }),
             Means::None { why } => Ok(Group {
                 directories: Vec::new(),
+                back: Vec::new(),
                 enforcement: judge(resources, limits, |_| Err(why.clone()))?,
             }),
         }
+    }
+
+    /// Whether processes can only be moved after they were started, and whole.
+    pub(crate) fn moves_whole_processes(&self) -> bool {
+        matches!(self, Means::Hierarchies(hierarchies) if hierarchies.is_unified())
     }
 
     /// Moves a process that waits to be moved, where the means works that way.

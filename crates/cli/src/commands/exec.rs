@@ -4,7 +4,7 @@ use crate::Status;
 use crate::arguments::EnvironmentFlags;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::relay::{self, Input, Signals, Tty};
+use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::terminal;
 use std::ffi::OsString;
 
@@ -39,14 +39,6 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let connection = context.engine.connect(&arguments.name).await?;
     let input = if arguments.interactive || arguments.tty { Input::Relayed } else { Input::Empty };
     let tty = if arguments.tty { Tty::Yes } else { Tty::No };
-    relay::run(
-        &connection.client,
-        &connection.layout,
-        arguments.command,
-        variables,
-        input,
-        tty,
-        Signals::listen(),
-    )
-    .await
+    let call = Call { command: arguments.command, variables, input, tty };
+    relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await
 }

@@ -4,7 +4,7 @@ use crate::Status;
 use crate::arguments::{EnvironmentFlags, PolicyFlags};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
-use crate::relay::{self, Input, Signals, Tty};
+use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::terminal;
 use palisade_core::Workspace;
 use std::ffi::OsString;
@@ -35,14 +35,15 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     context.announce(method);
     context.require_guest()?;
     let signals = Signals::listen();
-    let sandbox = context.engine.one_off(method, policy).await?;
-    super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await?;
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
-    let outcome =
-        relay::run(&sandbox.client, &sandbox.layout, arguments.command, variables, input, tty, signals).await;
+    let call = Call { command: arguments.command, variables, input, tty };
+    let (sandbox, streams) = context.engine.one_off(method, policy, |layout| call.open(layout)).await?;
+    let outcome = relay::attend(streams, &sandbox.layout, &call, signals).await;
+    let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
     let ended = sandbox.end().await;
     let status = outcome?;
+    noted?;
     for warning in ended? {
         crate::output::warning(&warning);
     }

@@ -4,7 +4,7 @@ use crate::Status;
 use crate::arguments::EnvironmentFlags;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::relay::{self, Input, Signals, Tty};
+use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::terminal;
 
 /// Open a shell in a running sandbox
@@ -35,7 +35,6 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let present = connection.client.exec_collect(relay::probe(first), 4096).await.is_ok();
     let shell = if present { first } else { second };
     let command = vec![shell.into(), "-l".into()];
-    let signals = Signals::listen();
-    relay::run(&connection.client, &connection.layout, command, variables, Input::Relayed, Tty::Yes, signals)
-        .await
+    let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
+    relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await
 }

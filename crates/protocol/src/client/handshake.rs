@@ -31,9 +31,22 @@ pub async fn fresh<S>(stream: &mut S, decoder: &mut Decoder) -> Result<Welcome, 
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    fresh_with(stream, decoder, &[]).await
+}
+
+/// As [`fresh`], with frames that go out right behind the hello.
+pub(super) async fn fresh_with<S>(
+    stream: &mut S,
+    decoder: &mut Decoder,
+    behind: &[u8],
+) -> Result<Welcome, ClientError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let nonce = nonce()?;
     let mut hello = Vec::new();
     Hello::new(nonce).frame().encode(&mut hello);
+    hello.extend_from_slice(behind);
     stream.write_all(&hello).await?;
     stream.flush().await?;
     loop {
