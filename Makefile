@@ -17,9 +17,12 @@ help: ## List the commands
 	@echo "make <command>"
 	@sed -n 's/^\([a-z]*\):.*## /  \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
 
+# Static: it runs on every Linux whatever its libc, and starts faster. See docs/adr/0014.
+RELEASE := cargo rustc --locked --release -p palisade --bin palisade -- -C target-feature=+crt-static
+
 build: ## Build palisade and its guest (release) into target/release
 	scripts/setup build
-	cargo build --locked --release -p palisade
+	$(RELEASE)
 	scripts/build-guest
 
 demo: ## Install what is needed, build, and watch an isolated sandbox at work
@@ -38,7 +41,7 @@ check: ## Formatting, lints, licences and dependencies, and the repository itsel
 
 bench: ## Measure against bwrap, srt and docker; fails when a bar is missed
 	scripts/setup build run bench
-	cargo build --locked --release -p palisade
+	$(RELEASE)
 	scripts/build-guest
 	scripts/bench
 

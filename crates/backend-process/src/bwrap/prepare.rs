@@ -297,7 +297,13 @@ fn stage_all(resolved: &mut Resolved, guest: &mut HostPath, spec: &SandboxSpec) 
         }
     }
     slots.extend(resolved.binds.iter_mut().chain(&mut resolved.fence).map(|bind| &mut bind.host));
-    slots.retain(|path| !is_system_path(path.as_path()));
+    slots.retain(|path| {
+        !is_system_path(path.as_path()) && (foreign.contains(path) || !is_public(path.as_path()))
+    });
+    // A one-off run of an installed Palisade needs nothing of the kind, and a mount namespace less to make and end.
+    if slots.is_empty() {
+        return Ok(());
+    }
     let sources: Vec<Source> = slots
         .iter()
         .map(|path| Source { host: (**path).clone(), map_owner: foreign.contains(path) })
@@ -306,6 +312,18 @@ fn stage_all(resolved: &mut Resolved, guest: &mut HostPath, spec: &SandboxSpec) 
         *slot = staged;
     }
     Ok(())
+}
+
+/// Whether any user can reach and execute a file: then bwrap can, whoever it runs as.
+fn is_public(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    const READ_AND_EXECUTE: u32 = 0o005;
+    const SEARCH: u32 = 0o001;
+    let has = |path: &Path, bits: u32| {
+        std::fs::symlink_metadata(path)
+            .is_ok_and(|meta| !meta.is_symlink() && meta.permissions().mode() & bits == bits)
+    };
+    path.is_file() && has(path, READ_AND_EXECUTE) && path.ancestors().skip(1).all(|above| has(above, SEARCH))
 }
 
 fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, BackendError> {
