@@ -2,7 +2,7 @@
 //! used when somebody named it.
 
 use crate::ProcessConfig;
-use crate::bwrap::{make_directories, remove_directories};
+use crate::bwrap::{guest_stream, make_directories, remove_directories};
 use crate::warden::{Launch, Warden};
 use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath, Layout,
@@ -184,14 +184,7 @@ impl Backend for NoopBackend {
     fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
         Box::pin(async {
             let stream = self.running().get_mut(&spec.id).and_then(|(_, stream)| stream.take());
-            let stream = stream.ok_or_else(|| BackendError::Io {
-                what: "connect to the guest".into(),
-                source: std::io::Error::other("the sandbox is not running here, or its stream is taken"),
-            })?;
-            stream.set_nonblocking(true).map_err(BackendError::io("connect to the guest"))?;
-            let stream =
-                tokio::net::UnixStream::from_std(stream).map_err(BackendError::io("connect to the guest"))?;
-            Ok(Box::new(stream) as Stream)
+            guest_stream(stream)
         })
     }
 

@@ -245,6 +245,16 @@ fn leaf(spec: &SandboxSpec) -> String {
     }
 }
 
+/// Our end of a guest's socket, ready for use. Shared with `noop`.
+pub(crate) fn guest_stream(stream: Option<std::os::unix::net::UnixStream>) -> Result<Stream, BackendError> {
+    let stream = stream.ok_or_else(|| BackendError::Io {
+        what: "connect to the guest".into(),
+        source: std::io::Error::other("the sandbox is not running here, or its stream is taken"),
+    })?;
+    let ready = stream.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(stream));
+    Ok(Box::new(ready.map_err(BackendError::io("connect to the guest"))?))
+}
+
 /// Makes a sandbox's own directories. Shared with `noop`.
 pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
     use std::os::unix::fs::{DirBuilderExt, chown};
@@ -309,14 +319,7 @@ impl Backend for BwrapBackend {
     fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
         Box::pin(async {
             let stream = self.running().get_mut(&spec.id).and_then(|running| running.stream.take());
-            let stream = stream.ok_or_else(|| BackendError::Io {
-                what: "connect to the guest".into(),
-                source: std::io::Error::other("the sandbox is not running here, or its stream is taken"),
-            })?;
-            stream.set_nonblocking(true).map_err(BackendError::io("connect to the guest"))?;
-            let stream =
-                tokio::net::UnixStream::from_std(stream).map_err(BackendError::io("connect to the guest"))?;
-            Ok(Box::new(stream) as Stream)
+            guest_stream(stream)
         })
     }
 

@@ -39,8 +39,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
     let call = Call { command: arguments.command, variables, input, tty };
     let (sandbox, streams) = context.engine.one_off(method, policy, |layout| call.open(layout)).await?;
-    let outcome = relay::attend(streams, &sandbox.layout, &call, signals).await;
     let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
+    let outcome = relay::attend(streams, &sandbox.layout, &call, signals).await;
     let ended = sandbox.end().await;
     let status = outcome?;
     noted?;
