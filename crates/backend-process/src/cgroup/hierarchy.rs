@@ -102,7 +102,11 @@ impl Hierarchies {
     }
 
     fn points(&self) -> Vec<&Path> {
-        let mut points: Vec<&Path> = WANTED
+        self.points_of(&WANTED)
+    }
+
+    fn points_of(&self, wanted: &[(&str, &str)]) -> Vec<&Path> {
+        let mut points: Vec<&Path> = wanted
             .iter()
             .filter_map(|(_, controller)| self.place(controller))
             .map(|(point, _)| point)
@@ -121,7 +125,9 @@ impl Hierarchies {
     ) -> Result<Group, BackendError> {
         let mut directories = Vec::new();
         let mut failures: BTreeMap<&str, String> = BTreeMap::new();
-        for point in self.points() {
+        let wanted: Vec<(&str, &str)> =
+            WANTED.into_iter().filter(|(limit, _)| *limit != "cpus" || !limits.every_cpu).collect();
+        for point in self.points_of(&wanted) {
             let directory = point.join("palisade").join(owner).join(leaf);
             match self.make(point, &directory) {
                 Ok(()) => directories.push(directory),
@@ -134,7 +140,7 @@ impl Hierarchies {
                 }
             }
         }
-        for (limit, controller) in WANTED {
+        for (limit, controller) in wanted {
             if failures.contains_key(limit) {
                 continue;
             }
@@ -148,6 +154,7 @@ impl Hierarchies {
             let controller =
                 WANTED.iter().find(|(name, _)| *name == limit).map_or("", |(_, controller)| controller);
             match (failures.get(limit), self.place(controller)) {
+                _ if limit == "cpus" && limits.every_cpu => Ok("having no more of them".into()),
                 (Some(why), _) => Err(why.clone()),
                 (None, Some((_, version))) => Ok(version.to_owned()),
                 (None, None) => Err(format!("the kernel offers no {controller} controller")),
@@ -351,6 +358,18 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
         });
         assert_eq!(found.describe(), "memory: cgroup v2, cpus: cgroup v2, pids: cgroup v2");
         assert_eq!(found.points(), [Path::new("/sys/fs/cgroup")]);
+    }
+
+    #[test]
+    fn where_every_processor_is_allowed_there_is_nothing_to_enforce() {
+        let found = Hierarchies::parse("", |_| String::new());
+        let resources = Resources::default();
+        let group = found.group("o", "l", &resources, &Limits::of(&resources, 1 << 30, 1)).unwrap();
+        let cpus = &group.enforcement()[1];
+        assert_eq!(
+            (cpus.enforced, cpus.how.as_str()),
+            (true, "having no more of them, capped to what this machine has")
+        );
     }
 
     #[test]

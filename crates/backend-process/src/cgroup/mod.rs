@@ -29,6 +29,8 @@ pub enum Means {
 pub struct Limits {
     pub memory: u64,
     pub cpus: CpuCount,
+    /// The machine has no more processors than that, so there is nothing to enforce.
+    pub every_cpu: bool,
     pub pids: u32,
 }
 
@@ -43,7 +45,8 @@ impl Limits {
             LimitSource::Asked => resources.cpus.value,
             LimitSource::Default => resources.cpus.value.min(CpuCount::whole(machine_cpus)),
         };
-        Self { memory, cpus, pids: resources.pids.value }
+        let every_cpu = cpus >= CpuCount::whole(machine_cpus);
+        Self { memory, cpus, every_cpu, pids: resources.pids.value }
     }
 }
 
@@ -202,7 +205,9 @@ mod tests {
     fn defaults_are_capped_to_the_machine_and_asked_values_are_not() {
         let mut resources = Resources::default();
         let small = Limits::of(&resources, 2 * ByteSize::GIB, 2);
-        assert_eq!(small, Limits { memory: 2 * ByteSize::GIB, cpus: CpuCount::whole(2), pids: 4096 });
+        let expected =
+            Limits { memory: 2 * ByteSize::GIB, cpus: CpuCount::whole(2), every_cpu: true, pids: 4096 };
+        assert_eq!(small, expected);
         resources.cpus = Limit::asked(CpuCount::whole(16));
         assert_eq!(Limits::of(&resources, 2 * ByteSize::GIB, 2).cpus, CpuCount::whole(16));
     }

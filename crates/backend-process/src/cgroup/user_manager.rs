@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_call_names_the_process_and_every_limit() {
-        let limits = Limits { memory: 512 << 20, cpus: CpuCount::whole(2), pids: 100 };
+        let limits = Limits { memory: 512 << 20, cpus: CpuCount::whole(2), every_cpu: false, pids: 100 };
         assert_eq!(
             scope_call("sb-x", 42, &limits)[7..].join(" "),
             "palisade-sb-x.scope fail 6 PIDs au 1 42 MemoryMax t 536870912 MemorySwapMax t 0 \
