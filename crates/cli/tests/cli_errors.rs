@@ -451,3 +451,22 @@ fn a_healthy_bwrap_is_what_the_stand_ins_are_compared_with() {
     let instance = Instance::with_method("bwrap");
     instance.run(["run", "--", "true"]).ok();
 }
+
+#[test]
+fn a_mistyped_option_is_an_error_and_not_a_command() {
+    let instance = Instance::new();
+    for words in [&["run", "--memroy", "1G", "--", "true"][..], &["exec", "--tyt", "box", "--", "true"]] {
+        let outcome = instance.run(words);
+        assert_eq!(outcome.code, 2, "{words:?}: {outcome:?}");
+        assert!(outcome.stderr.contains("unexpected argument"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_commands_own_options_are_its_own_with_and_without_a_separator() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    for words in [&["run", "echo", "-n", "--help"][..], &["run", "--", "echo", "-n", "--help"]] {
+        assert_eq!(instance.run(words).ok().stdout, "--help", "{words:?}");
+    }
+}

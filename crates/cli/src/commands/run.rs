@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) environment: EnvironmentFlags,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
