@@ -136,7 +136,7 @@ pub(crate) fn made_or_removed(kind: IntentKind) -> Option<&'static str> {
     match kind {
         IntentKind::Create => Some("create"),
         IntentKind::Remove => Some("rm"),
-        IntentKind::Start | IntentKind::Stop | IntentKind::Placeholder => None,
+        IntentKind::Start | IntentKind::Stop => None,
     }
 }
 

@@ -20,18 +20,11 @@ pub enum IntentKind {
     Start,
     Stop,
     Remove,
-    /// Files made in a user's directory that must be taken away again.
-    Placeholder,
 }
 
 impl IntentKind {
-    pub const ALL: [IntentKind; 5] = [
-        IntentKind::Create,
-        IntentKind::Start,
-        IntentKind::Stop,
-        IntentKind::Remove,
-        IntentKind::Placeholder,
-    ];
+    pub const ALL: [IntentKind; 4] =
+        [IntentKind::Create, IntentKind::Start, IntentKind::Stop, IntentKind::Remove];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +32,6 @@ impl IntentKind {
             IntentKind::Start => "start",
             IntentKind::Stop => "stop",
             IntentKind::Remove => "remove",
-            IntentKind::Placeholder => "placeholder",
         }
     }
 }

@@ -190,10 +190,6 @@ impl Means {
             Means::Hierarchies(_) | Means::None { .. } => Ok(()),
         }
     }
-
-    pub fn needs_adoption(&self) -> bool {
-        matches!(self, Means::UserManager(_))
-    }
 }
 
 #[cfg(test)]
