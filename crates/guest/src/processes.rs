@@ -120,11 +120,22 @@ mod tests {
         assert!(parse(7, "").is_none());
     }
 
+    /// Not this process's own session: its leader may live outside our pid namespace, and then it has no number here.
     #[test]
-    fn this_process_is_found_with_its_session() {
-        let own = std::process::id() as i32;
-        let session = rustix::process::getsid(None).unwrap().as_raw_nonzero().get();
-        let found = all().into_iter().find(|process| process.pid == own).unwrap();
-        assert_eq!(found.session, session);
+    fn a_process_is_found_with_its_parent_and_session() {
+        let mut leader = std::process::Command::new("setsid")
+            .args(["cat"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // An answer: by then it is past setsid.
+        std::io::Write::write_all(leader.stdin.as_mut().unwrap(), b"x").unwrap();
+        std::io::Read::read_exact(leader.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let pid = leader.id() as i32;
+        let found = all().into_iter().find(|process| process.pid == pid).unwrap();
+        drop(leader.stdin.take());
+        leader.wait().unwrap();
+        assert_eq!((found.parent, found.session), (std::process::id() as i32, pid));
     }
 }
