@@ -7,6 +7,7 @@ use std::fmt;
 pub enum Unit {
     Milliseconds,
     Mebibytes,
+    MebibytesPerSecond,
 }
 
 impl Unit {
@@ -14,6 +15,7 @@ impl Unit {
         match self {
             Unit::Milliseconds => "ms",
             Unit::Mebibytes => "MiB",
+            Unit::MebibytesPerSecond => "MiB/s",
         }
     }
 }
@@ -22,6 +24,8 @@ impl Unit {
 pub enum Bar {
     /// Our median is at most this many times the peer's.
     Ratio(f64),
+    /// Our median is at least this many times the peer's: for what is better when there is more of it.
+    RatioAtLeast(f64),
     /// Our median is at most this much, whatever others do.
     AtMost(f64),
 }
@@ -29,7 +33,7 @@ pub enum Bar {
 impl Bar {
     pub fn value(self) -> f64 {
         match self {
-            Bar::Ratio(value) | Bar::AtMost(value) => value,
+            Bar::Ratio(value) | Bar::RatioAtLeast(value) | Bar::AtMost(value) => value,
         }
     }
 
@@ -37,6 +41,7 @@ impl Bar {
     pub fn reached(self, ours: f64, peer: Option<f64>) -> bool {
         match self {
             Bar::Ratio(most) => peer.is_some_and(|peer| ours / peer <= most),
+            Bar::RatioAtLeast(least) => peer.is_some_and(|peer| ours / peer >= least),
             Bar::AtMost(most) => ours <= most,
         }
     }
@@ -44,6 +49,7 @@ impl Bar {
     pub fn shown(self, unit: Unit) -> impl fmt::Display {
         match self {
             Bar::Ratio(most) => format!("≤ {most:.2}×"),
+            Bar::RatioAtLeast(least) => format!("≥ {least:.2}×"),
             Bar::AtMost(most) => format!("≤ {most} {}", unit.symbol()),
         }
     }
@@ -59,6 +65,15 @@ mod tests {
         assert!(bar.reached(15.0, Some(10.0)));
         assert!(!bar.reached(15.1, Some(10.0)));
         assert!(!bar.reached(1.0, None));
+    }
+
+    #[test]
+    fn a_throughput_is_reached_from_the_bar_on() {
+        let bar = Bar::RatioAtLeast(1.5);
+        assert!(bar.reached(15.0, Some(10.0)));
+        assert!(!bar.reached(14.9, Some(10.0)));
+        assert!(!bar.reached(100.0, None));
+        assert_eq!(bar.shown(Unit::MebibytesPerSecond).to_string(), "≥ 1.50×");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod comparisons;
 mod failure;
 pub mod interrupt;
 mod peers;
+mod processes;
 mod program;
 mod report;
 mod samples;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -81,6 +82,29 @@ impl Program {
         Ok(took.as_secs_f64() * 1000.0)
     }
 
+    /// Runs it once and reads its output; how many bytes there were, and how long it took in milliseconds.
+    pub fn drain(&self) -> Result<(u64, f64)> {
+        let mut command = self.command();
+        command.stdout(Stdio::piped());
+        let mut buffer = vec![0u8; 1 << 20];
+        let begin = Instant::now();
+        let mut child = command.spawn().map_err(self.not_started())?;
+        let mut bytes = 0;
+        if let Some(mut output) = child.stdout.take() {
+            while let count @ 1.. =
+                output.read(&mut buffer).map_err(Failure::io(format!("read from {self}")))?
+            {
+                bytes += count as u64;
+            }
+        }
+        let status = self.end(child, PATIENCE)?;
+        let took = begin.elapsed();
+        if !status.success() {
+            return Err(self.ended(status, ""));
+        }
+        Ok((bytes, took.as_secs_f64() * 1000.0))
+    }
+
     /// Waits for the end of a process of this program, and ends one that hangs.
     pub fn end(&self, mut child: Child, patience: Duration) -> Result<ExitStatus> {
         let failed = |source: std::io::Error| Failure::Io { what: format!("wait for {self}"), source };
@@ -140,6 +164,12 @@ mod tests {
         let error = shell("echo no luck >&2; exit 3").check().unwrap_err().to_string();
         assert_eq!(error, "`/bin/sh -c echo no luck >&2; exit 3` ended with exit status: 3: no luck");
         assert!(matches!(shell("exit 3").time(), Err(Failure::Ended { .. })));
+    }
+
+    #[test]
+    fn what_a_program_gives_is_counted() {
+        assert_eq!(shell("printf four").drain().unwrap().0, 4);
+        assert!(matches!(shell("printf four; exit 3").drain(), Err(Failure::Ended { .. })));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Entry {
     /// Null for an absolute bar.
     pub peer: Option<f64>,
     pub ratio: Option<f64>,
-    /// The largest ratio allowed; for an absolute bar, the largest value of ours.
+    /// The ratio to reach, from below or above as the unit has it; for an absolute bar, the largest value of ours.
     pub bar: f64,
     pub pass: bool,
 }
@@ -49,7 +49,7 @@ pub fn table(results: &[(&Comparison, Result<Measured>)]) -> String {
         let [mark, name, ours, ours_95, ours_spread, peer, peer_95, ratio, bar] = cells;
         let _ = writeln!(
             out,
-            "{mark:2}{name:NAME$}{ours:>11}{ours_95:>11}{ours_spread:>8}{peer:>11}{peer_95:>11}{ratio:>9}{bar:>10}"
+            "{mark:2}{name:NAME$}{ours:>13}{ours_95:>13}{ours_spread:>8}{peer:>13}{peer_95:>13}{ratio:>9}{bar:>10}"
         );
     };
     let mut out = String::new();

@@ -92,28 +92,31 @@ impl Drop for Scene {
 #[derive(Debug)]
 pub struct Sandbox {
     palisade: Program,
-    name: &'static str,
+    name: String,
 }
 
 impl Sandbox {
-    pub fn start(scene: &Scene, name: &'static str) -> Result<Self> {
-        let palisade = scene.palisade()?;
+    pub fn start(scene: &Scene, name: &str) -> Result<Self> {
+        Self::start_with(scene.palisade()?, name)
+    }
+
+    pub fn start_with(palisade: Program, name: &str) -> Result<Self> {
         palisade.clone().args(["create", name]).check()?;
         // From here on there is something to remove.
-        let sandbox = Self { palisade, name };
+        let sandbox = Self { palisade, name: name.into() };
         sandbox.palisade.clone().args(["start", name]).check()?;
         Ok(sandbox)
     }
 
     /// A command to be run inside.
     pub fn exec(&self, command: &[&str]) -> Program {
-        self.palisade.clone().args(["exec", self.name, "--"]).args(command)
+        self.palisade.clone().args(["exec", &self.name, "--"]).args(command)
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
         // Its state lies in the temporary directory; there is nobody to tell.
-        let _ = self.palisade.clone().args(["rm", "--force", self.name]).check();
+        let _ = self.palisade.clone().args(["rm", "--force", &self.name]).check();
     }
 }

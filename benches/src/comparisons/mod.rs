@@ -1,6 +1,8 @@
 //! The comparisons and their bars. To add one, add a line here and a function that prepares its two sides.
 
 mod exec;
+mod idle;
+mod lifecycle;
 mod run;
 
 use crate::bar::{Bar, Unit};
@@ -8,6 +10,7 @@ use crate::comparison::Comparison;
 
 const FAST: usize = 60;
 const SLOW: usize = 20;
+const BULK: usize = 10;
 
 pub const ALL: &[Comparison] = &[
     Comparison {
@@ -30,5 +33,33 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::Ratio(0.25),
         runs: FAST,
         prepare: exec::against_docker,
+    },
+    Comparison {
+        name: "create, start, exec, against bwrap",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(6.0),
+        runs: SLOW,
+        prepare: lifecycle::against_bwrap,
+    },
+    Comparison {
+        name: "exec output, against docker exec",
+        unit: Unit::MebibytesPerSecond,
+        bar: Bar::RatioAtLeast(1.5),
+        runs: BULK,
+        prepare: exec::output_against_docker,
+    },
+    Comparison {
+        name: "an idle sandbox's memory (PSS)",
+        unit: Unit::Mebibytes,
+        bar: Bar::AtMost(8.0),
+        runs: BULK,
+        prepare: idle::memory,
+    },
+    Comparison {
+        name: "ls beside 200 idle sandboxes",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(100.0),
+        runs: SLOW,
+        prepare: idle::listing,
     },
 ];

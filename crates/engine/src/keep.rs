@@ -55,6 +55,7 @@ impl Engine {
         };
         tell(report, &KeeperReport::Ready);
         span.in_scope(|| tracing::info!("running"));
+        palisade_host::memory::give_back_start_up_code();
         let (end, closing) = keeper.serve(config).await;
         span.in_scope(|| tracing::info!(?end, "ending"));
         self.end(&row, &backend, end, closing).await

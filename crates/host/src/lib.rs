@@ -2,5 +2,6 @@
 //! directories whose contents a sandbox wrote.
 
 pub mod descriptors;
+pub mod memory;
 pub mod process;
 pub mod tree;
