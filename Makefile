@@ -11,7 +11,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # The names of the specifications' own programs; the binary behaves as the one it is started as.
 LINKS := kinfra keystone budgie
 
-.PHONY: help build demo test check bench install
+.PHONY: help build demo test check bench reference install
 
 help: ## List the commands
 	@echo "make <command>"
@@ -45,10 +45,15 @@ bench: ## Measure against bwrap, srt and docker; fails when a bar is missed
 	scripts/build-guest
 	scripts/bench
 
-install: build ## Install below PREFIX (/usr/local): programs, link names, shell completions
+reference: ## Write the pages, manual pages and schemas that are made from the code
+	PALISADE_UPDATE_REFERENCE=1 cargo test --quiet --locked -p palisade --bin palisade reference::
+
+install: build ## Install below PREFIX (/usr/local): programs, link names, manual pages, shell completions
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 "$(TARGET)/release/palisade" "$(TARGET)/release/palisade-guest" "$(DESTDIR)$(PREFIX)/bin/"
 	for name in $(LINKS); do ln -sfn palisade "$(DESTDIR)$(PREFIX)/bin/$$name"; done
+	install -d "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -m 644 docs/man/*.1 "$(DESTDIR)$(PREFIX)/share/man/man1/"
 	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions" \
 		"$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
 		"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"

@@ -13,7 +13,7 @@ use palisade_store::Store;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
+pub(crate) const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
 /// Where the guest binary is, when not beside this program.
 const GUEST_VARIABLE: &str = "PALISADE_GUEST";
 

@@ -30,6 +30,12 @@ impl Failure {
         Self::Told { code, exit: ExitCode::Failed, message: message.into(), hints: Vec::new() }
     }
 
+    /// A mistake of ours.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        let hints = vec!["this is a defect of Palisade; please report it".into()];
+        Self::Told { code: "internal", exit: ExitCode::Internal, message: message.into(), hints }
+    }
+
     /// Tells the user, and gives the exit status.
     pub(crate) fn report(self) -> Status {
         match self {

@@ -10,6 +10,8 @@ mod context;
 mod failure;
 mod logging;
 mod output;
+#[cfg(test)]
+mod reference;
 mod relay;
 mod terminal;
 

@@ -44,7 +44,7 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::failed("internal", format!("cannot write JSON: {error}")))?;
+        .map_err(|error| Failure::internal(format!("cannot write JSON: {error}")))?;
     data(&format!("{text}\n"))
 }
 

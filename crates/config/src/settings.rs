@@ -68,8 +68,11 @@ pub struct Settings {
 
 /// One line of `config show`. A list has one entry per element, since each has an origin of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
+    /// As in a file, such as `resources.memory`.
     pub key: &'static str,
+    /// As it would be written in a file.
     pub value: String,
     pub origin: Origin,
 }

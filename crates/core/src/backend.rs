@@ -20,6 +20,7 @@ pub type Stream = Box<dyn ByteStream>;
 
 /// Something a backend may or may not be able to do. Asking for what it lacks is an error before anything starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
     /// Code inside cannot reach the host's files, processes and network.
@@ -48,6 +49,7 @@ impl Capability {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Capabilities(pub Vec<Capability>);
 
@@ -59,6 +61,7 @@ impl Capabilities {
 
 /// What a backend knows of one sandbox's place right now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Liveness {
     pub running: bool,
     /// Why it ended, when it did and the backend knows.
@@ -68,6 +71,7 @@ pub struct Liveness {
 
 /// Where a sandbox's places are, as its own processes see them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Layout {
     pub workspace: String,
     pub home: String,

@@ -9,6 +9,7 @@ use std::str::FromStr;
 pub const MAX_LEN: usize = 63;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct SandboxName(String);
 

@@ -6,11 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// An absolute path on the host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "PathBuf", into = "PathBuf")]
 pub struct HostPath(PathBuf);
 
 /// An absolute, normalised path inside a sandbox: no `..`, no `.`, no NUL, no control character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct GuestPath(String);
 

@@ -15,6 +15,7 @@ pub const USER: &str = "agent";
 pub const INSIDE_ID: u32 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     ReadOnly,
@@ -23,6 +24,7 @@ pub enum Access {
 
 /// How far the sandbox reaches into the network; ordered from narrow to wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     #[default]
@@ -59,6 +61,7 @@ impl Network {
 
 /// One extra host directory or file shown inside.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mount {
     pub host: HostPath,
     pub guest: GuestPath,
@@ -67,6 +70,7 @@ pub struct Mount {
 
 /// What stands at `/workspace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Workspace {
     /// A directory of the sandbox's own that lives as long as the sandbox.
@@ -77,7 +81,9 @@ pub enum Workspace {
     Bound { host: HostPath, access: Access },
 }
 
+/// What the sandbox may see and use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     pub network: Network,
     pub workspace: Workspace,

@@ -4,6 +4,7 @@ use crate::method::Method;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
     Ok,
@@ -13,11 +14,14 @@ pub enum CheckStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
+    /// What was looked at.
     pub name: String,
     pub status: CheckStatus,
     /// What was found; for a failure, what failed and why.
     pub detail: String,
+    /// What to do about it.
     pub fix: Option<String>,
 }
 

@@ -7,11 +7,13 @@ use std::str::FromStr;
 
 /// A number of bytes; written `512M`, `8G`, `1048576`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ByteSize(pub u64);
 
 /// Processors in thousandths; written `4`, `0.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CpuCount {
     milli: u32,
@@ -91,6 +93,7 @@ impl fmt::Display for CpuCount {
 
 /// Whether somebody asked for a limit or it is the program's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LimitSource {
     Asked,
@@ -98,6 +101,7 @@ pub enum LimitSource {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit<T> {
     pub value: T,
     pub source: LimitSource,
@@ -114,6 +118,7 @@ impl<T> Limit<T> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resources {
     pub memory: Limit<ByteSize>,
     pub cpus: Limit<CpuCount>,
@@ -135,9 +140,11 @@ impl Default for Resources {
 
 /// What became of one limit; shown by `inspect`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Enforcement {
     /// `memory`, `cpus` or `pids`.
     pub limit: String,
+    /// As it would be written in a setting.
     pub value: String,
     pub enforced: bool,
     /// The means (`cgroup v1`, `user manager`), or why it is not enforced.

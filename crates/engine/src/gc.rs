@@ -14,6 +14,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GcAction {
     /// What was begun is brought to its end.
@@ -27,7 +28,9 @@ pub enum GcAction {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GcItem {
+    /// For people: which thing it is about.
     pub what: String,
     pub action: GcAction,
 }

@@ -17,27 +17,37 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     pub id: SandboxId,
+    /// Its id, when it was given no name.
     pub name: SandboxName,
     pub method: Method,
     pub state: State,
+    /// Why it is in the state `error`.
     pub error: Option<String>,
+    /// Unix milliseconds.
     pub created_at: i64,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
     #[serde(flatten)]
     pub summary: Summary,
+    /// In words.
     pub isolation: &'static str,
+    /// The uid on the host under which everything inside runs.
     pub host_uid: u32,
+    /// The sandbox's own directory on the host.
     pub directory: Option<HostPath>,
+    /// The process that holds the sandbox, while it runs.
     pub keeper_pid: Option<u32>,
     pub policy: Policy,
     pub layout: Layout,
     pub capabilities: Capabilities,
     /// The backend's own account while it runs: which limits are enforced, and how.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<palisade_core::Liveness>"))]
     pub running: Option<serde_json::Value>,
 }
 

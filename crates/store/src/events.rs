@@ -11,6 +11,7 @@ use serde::Serialize;
 pub const EVENTS_KEPT: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoredEvent {
     /// Grows with every event of the whole store and is never used twice.
     pub seq: i64,

@@ -6,8 +6,11 @@ use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trusted {
+    /// The project's file.
     pub path: String,
+    /// The SHA-256 of the contents that were agreed to.
     pub digest: String,
     /// Unix milliseconds.
     pub at: i64,

@@ -21,17 +21,22 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Diagnosis {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Diagnosis {
     selected: Method,
     origin: Origin,
+    /// The selected one; with `--all`, every one.
     methods: Vec<MethodReport>,
 }
 
 #[derive(Serialize)]
-struct MethodReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct MethodReport {
     method: Method,
+    /// Whether no check failed.
     usable: bool,
     checks: Vec<Check>,
+    /// `null` for a method that is not in this build.
     capabilities: Option<Capabilities>,
 }
 

@@ -61,7 +61,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Config(arguments) => config::run(context, &arguments),
         Command::Keeper(arguments) => keeper::run(context, &arguments).await,
         Command::Run(_) | Command::Create(_) | Command::Trust(_) | Command::Completions(_) => {
-            Err(Failure::failed("internal", "this command is handled before"))
+            Err(Failure::internal("this command is handled before"))
         }
     }
 }

@@ -1,0 +1,148 @@
+//! `docs/reference/environment.md`: every variable the program reads or sets. The settings come from their own
+//! table; the others are told here, and a test reads the sources to find one that is not.
+
+use super::markdown::{code, heading, table};
+use super::sources::{self, Strings};
+use palisade_config::KEYS;
+
+struct Variable {
+    name: &'static str,
+    meaning: &'static str,
+}
+
+const fn variable(name: &'static str, meaning: &'static str) -> Variable {
+    Variable { name, meaning }
+}
+
+const PLACES: &[Variable] = &[
+    variable(
+        "HOME",
+        "Where the two below are when they are not set; also where git's own settings are looked for.",
+    ),
+    variable(
+        "XDG_CONFIG_HOME",
+        "The user's settings are in `palisade/config.toml` below it. Default: `~/.config`.",
+    ),
+    variable(
+        "XDG_STATE_HOME",
+        "State is in `palisade` below it. Default: `~/.local/state`. Keep it short: a socket's path has at most 107 bytes.",
+    ),
+    variable("XDG_RUNTIME_DIR", "Where an ordinary user's systemd is asked for cgroups, for the limits."),
+    variable("PATH", "Where `bwrap` and other tools of the host are looked for."),
+    variable(
+        "PALISADE_GUEST",
+        "The guest program, when it is neither beside `palisade` nor in `../libexec/palisade`.",
+    ),
+    variable("NO_COLOR", "Set and not empty: no colours."),
+    variable(
+        "TERM",
+        "The kind of terminal that a command with a terminal is told; without it, `xterm-256color`.",
+    ),
+    variable("TMPDIR", "Handed on to keepers, as are the variables above that say where things are."),
+    variable("RUST_BACKTRACE", "Handed on to keepers: a trace in `keeper.log` should one panic."),
+];
+
+const INSIDE: &[Variable] = &[
+    variable("HOME", "`/home/agent`; with `noop`, the sandbox's own home directory on the host."),
+    variable("PATH", "The usual places, with those of `tools` first."),
+    variable("USER", "`agent`. Not set by `noop`."),
+    variable("LOGNAME", "`agent`. Not set by `noop`."),
+    variable("SHELL", "`/bin/bash`. Not set by `noop`."),
+    variable("LANG", "`C.UTF-8`."),
+    variable("TERM", "With a terminal only: the caller's."),
+    variable(
+        "PALISADE_SANDBOX_ID",
+        "Only with `noop`: marks the processes of the sandbox, which nothing else holds together.",
+    ),
+];
+
+const DEVELOPMENT: &[Variable] = &[
+    variable(
+        "PALISADE_BIN",
+        "The program that the tests, the demo and the bench start, instead of the one just built.",
+    ),
+    variable(
+        "PALISADE_REQUIRE",
+        "Tools, separated by commas, without which a test fails instead of being skipped.",
+    ),
+    variable(super::UPDATE, "Write the documents that are made from the code; set by `make reference`."),
+];
+
+/// Words of the sources in the form of a variable that are none.
+const NO_VARIABLES: &[&str] = &["RTM_NEWADDR"];
+
+/// The variables that are settings, with what they set.
+pub(super) fn settings() -> Vec<[String; 2]> {
+    let named = KEYS.iter().filter_map(|doc| Some((doc.environment?, doc)));
+    named.map(|(name, doc)| [name.to_owned(), format!("{} As the key `{}`.", doc.help, doc.key)]).collect()
+}
+
+/// The variables that say where things are and how to print.
+pub(super) fn places() -> Vec<[String; 2]> {
+    rows(PLACES)
+}
+
+fn rows(variables: &[Variable]) -> Vec<[String; 2]> {
+    variables.iter().map(|variable| [variable.name.to_owned(), variable.meaning.to_owned()]).collect()
+}
+
+pub(super) fn page() -> String {
+    let mut text = heading("Environment variables");
+    let mut part = |title: &str, introduction: &str, rows: Vec<[String; 2]>| {
+        let rows = rows.into_iter().map(|[name, meaning]| [code(&name), meaning]);
+        text.push_str(&format!("## {title}\n\n{introduction}\n\n{}\n", table(["variable", "meaning"], rows)));
+    };
+    part(
+        "Settings",
+        "They win over the files and lose to the command line; see [Settings](config.md). One that is set and empty,\n\
+         or does not parse, is an error with exit code 3.",
+        settings(),
+    );
+    part("Places and looks", "Read by `palisade` itself.", places());
+    part(
+        "Inside a sandbox",
+        "Nothing of the caller's environment goes inside unless `-e NAME` or `-e NAME=VALUE` says so. What every\n\
+         command starts from:",
+        rows(INSIDE),
+    );
+    part("For those who work on Palisade", "Read by the tests and scripts only.", rows(DEVELOPMENT));
+    text.trim_end().to_owned() + "\n"
+}
+
+fn documented() -> Vec<&'static str> {
+    let told = [PLACES, INSIDE, DEVELOPMENT].into_iter().flatten().map(|variable| variable.name);
+    KEYS.iter().filter_map(|doc| doc.environment).chain(told).collect()
+}
+
+/// Whether a word of the sources has the form of a variable's name: capitals in at least two parts.
+fn looks_like_a_variable(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('_').collect();
+    let capital = |part: &&str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    };
+    parts.len() > 1 && parts.iter().all(capital) && !word.starts_with("CARGO_")
+}
+
+#[test]
+fn every_variable_that_the_sources_name_is_documented_and_the_other_way_round() {
+    let strings = Strings::of(&sources::all());
+    let named = strings.literals.iter().filter(|word| looks_like_a_variable(word));
+    let known = documented();
+    let mut unknown: Vec<&String> = named
+        .chain(&strings.variables_read)
+        .filter(|name| !known.contains(&name.as_str()) && !NO_VARIABLES.contains(&name.as_str()))
+        .filter(|name| !name.starts_with("CARGO_"))
+        .collect();
+    unknown.sort();
+    unknown.dedup();
+    assert!(
+        unknown.is_empty(),
+        "these variables are read or set and not documented: {unknown:?}\n\
+         Tell what they do in crates/cli/src/reference/environment.rs, then: make reference"
+    );
+    let gone: Vec<&str> = known
+        .into_iter()
+        .filter(|name| *name != super::UPDATE && !strings.literals.iter().any(|literal| literal == name))
+        .collect();
+    assert_eq!(gone, [""; 0], "these variables are documented, and the sources know nothing of them");
+}

@@ -1,0 +1,159 @@
+//! What `--json` really prints is what `schemas/output` promises, and no field more.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the test")]
+
+use palisade_testing::{Instance, requires};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_json_output_is_what_its_schema_says() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    let project = instance.work().join(".palisade");
+    std::fs::create_dir(&project).unwrap();
+    std::fs::write(project.join("config.toml"), "network = \"none\"\ntools = [\"/usr\"]\n").unwrap();
+    instance.run(["trust"]).ok();
+    std::fs::write(project.join("config.toml"), "network = \"none\"\n").unwrap();
+    std::fs::create_dir(instance.work().join("bound")).unwrap();
+
+    instance.run(["create", "idle", "-w", "bound:ro"]).ok();
+    instance.started("busy");
+    let seen = [
+        ("ls", vec!["ls", "--json"]),
+        ("inspect", vec!["inspect", "idle", "--json"]),
+        ("inspect", vec!["inspect", "busy", "--json"]),
+        ("gc", vec!["gc", "--json"]),
+        ("doctor", vec!["doctor", "--all", "--json"]),
+        ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),
+        ("trust", vec!["trust", "--list", "--json"]),
+    ];
+    let schemas = schemas();
+    for (name, arguments) in &seen {
+        let printed = instance.run(arguments).ok().json();
+        conforms(name, &printed, &schemas[*name]);
+    }
+    // A keeper that is gone is something to put in order.
+    let keeper = instance.run(["inspect", "busy", "--json"]).ok().json()["keeper_pid"].as_i64().unwrap();
+    let keeper = rustix::process::Pid::from_raw(i32::try_from(keeper).unwrap()).unwrap();
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    palisade_testing::eventually("the keeper's end is noticed", || {
+        instance.run(["inspect", "busy", "--json"]).json()["state"] == "error"
+    });
+    let cleaned = instance.run(["gc", "--json"]).ok().json();
+    assert_ne!(cleaned, serde_json::json!([]), "there is something to clean up");
+    conforms("gc", &cleaned, &schemas["gc"]);
+
+    let mut tried: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
+    tried.dedup();
+    tried.sort_unstable();
+    assert_eq!(schemas.keys().collect::<Vec<_>>(), tried, "every schema is tried against a real output here");
+}
+
+fn schemas() -> BTreeMap<String, Value> {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
+    let directory = Path::new(&manifest).join("../../schemas/output");
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        (name, serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+    };
+    std::fs::read_dir(directory).unwrap().map(|entry| read(entry.unwrap().path())).collect()
+}
+
+#[track_caller]
+fn conforms(place: &str, value: &Value, schema: &Value) {
+    if let Err(why) = check(place, value, schema) {
+        panic!("{why}\nin {value:#}");
+    }
+}
+
+/// As JSON Schema has it, for the words our schemas use; any other word is a failure, so that none is passed over.
+/// Stricter in one thing: a field that the schema does not name is refused.
+fn check(place: &str, value: &Value, schema: &Value) -> Result<(), String> {
+    let object = schema.as_object().ok_or_else(|| format!("{place}: not a schema: {schema}"))?;
+    for (word, rule) in object {
+        let holds = match word.as_str() {
+            "$schema" | "title" | "description" | "format" | "default" | "required" | "properties" => true,
+            "type" => match rule {
+                Value::Array(types) => types.iter().any(|name| has_type(value, name)),
+                name => has_type(value, name),
+            },
+            "const" => value == rule,
+            "enum" => rule.as_array().is_some_and(|values| values.contains(value)),
+            // These say something about numbers and lists only.
+            "minimum" => value.as_i64().is_none_or(|number| Some(number) >= rule.as_i64()),
+            "maximum" => value.as_i64().is_none_or(|number| Some(number) <= rule.as_i64()),
+            "minItems" => value.as_array().is_none_or(|list| Some(list.len() as u64) >= rule.as_u64()),
+            "maxItems" => value.as_array().is_none_or(|list| Some(list.len() as u64) <= rule.as_u64()),
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(&format!("{place}[{index}]"), item, rule)?;
+                }
+                true
+            }
+            "prefixItems" => {
+                let (items, rules) =
+                    (value.as_array().into_iter().flatten(), rule.as_array().into_iter().flatten());
+                for (item, rule) in items.zip(rules) {
+                    check(&format!("{place}[]"), item, rule)?;
+                }
+                true
+            }
+            "oneOf" | "anyOf" => rule
+                .as_array()
+                .is_some_and(|rules| rules.iter().any(|rule| check(place, value, rule).is_ok())),
+            other => return Err(format!("{place}: this test does not know the word '{other}'")),
+        };
+        if !holds {
+            return Err(format!("{place}: {value} is not {word} {rule}"));
+        }
+    }
+    check_fields(place, value, object)
+}
+
+fn check_fields(place: &str, value: &Value, schema: &serde_json::Map<String, Value>) -> Result<(), String> {
+    let (Some(fields), Some(Value::Object(rules))) = (value.as_object(), schema.get("properties")) else {
+        return Ok(());
+    };
+    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+        if !name.as_str().is_some_and(|name| fields.contains_key(name)) {
+            return Err(format!("{place}: {name} is missing"));
+        }
+    }
+    for (name, field) in fields {
+        let rule = rules.get(name).ok_or_else(|| format!("{place}: {name} is not in the schema"))?;
+        check(&format!("{place}.{name}"), field, rule)?;
+    }
+    Ok(())
+}
+
+fn has_type(value: &Value, name: &Value) -> bool {
+    match name.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    }
+}
+
+#[test]
+fn the_comparison_with_a_schema_can_fail() {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": { "a": { "type": ["string", "null"] }, "b": { "oneOf": [{ "const": "x" }, { "const": "y" }] } },
+        "required": ["a"],
+    });
+    let good = [serde_json::json!({ "a": null }), serde_json::json!({ "a": "1", "b": "y" })];
+    for value in good {
+        assert_eq!(check("it", &value, &schema), Ok(()));
+    }
+    let bad = ["[]", "{}", r#"{"a":1}"#, r#"{"a":"1","b":"z"}"#, r#"{"a":"1","c":0}"#];
+    for text in bad {
+        assert!(check("it", &serde_json::from_str(text).unwrap(), &schema).is_err(), "{text}");
+    }
+    assert!(check("it", &Value::Null, &serde_json::json!({ "pattern": "x" })).is_err());
+}
