@@ -11,7 +11,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # The names of the specifications' own programs; the binary behaves as the one it is started as.
 LINKS := kinfra keystone budgie
 
-.PHONY: help build demo test check bench reference install
+.PHONY: help build demo test check bench picture reference install
 
 help: ## List the commands
 	@echo "make <command>"
@@ -44,6 +44,10 @@ bench: ## Measure against bwrap, srt and docker; fails when a bar is missed
 	$(RELEASE)
 	scripts/build-guest
 	scripts/bench
+
+picture: ## Record the demo and draw the picture in the README
+	scripts/setup build run
+	scripts/picture
 
 reference: ## Write the pages, manual pages and schemas that are made from the code
 	PALISADE_UPDATE_REFERENCE=1 cargo test --quiet --locked -p palisade --bin palisade reference::
