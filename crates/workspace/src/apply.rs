@@ -1,0 +1,341 @@
+//! Lays a sandbox's work into the host's branch and working tree, or says why it waits.
+//!
+//! Invariants:
+//! - A change that is not ours is never overwritten. Ours is what equals the commit, what was applied last, or what
+//!   was being applied when somebody ended us; everything else blocks.
+//! - Refs change from old to new in one step. What is about to be laid into the tree is recorded first (`applying`), so
+//!   that a run after a kill at any point knows its own half-done work.
+//! - Content is written by git's own two-tree update, which goes through no link and over no untracked file.
+
+use crate::exchange::Fetched;
+use crate::facts::changes;
+use crate::git::{GitError, Repository};
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use crate::tree::{Entries, WorkingTree};
+use std::path::PathBuf;
+
+/// What became of a sandbox's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub commits: Commits,
+    pub work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commits {
+    /// The host has them all.
+    Same,
+    /// The host's branch moved forward by so many.
+    Forwarded(u32),
+    /// A merge commit was made.
+    Merged(u32),
+    /// They are in `refs/palisade/…` and on the branch `palisade/<name>`.
+    Waiting { count: u32, why: Waits },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    None,
+    /// It is in the working tree, not committed.
+    Laid {
+        paths: Vec<PathBuf>,
+    },
+    Waiting {
+        why: Waits,
+    },
+}
+
+/// Why something waits for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waits {
+    /// Changes on the host that are not ours.
+    HostChanges(Vec<PathBuf>),
+    /// Both sides have commits.
+    Diverged { hosts: u32 },
+    /// A merge was asked for, and ended in conflicts that are in the working tree now.
+    Conflicts(Vec<PathBuf>),
+    /// The host's newer commits and the uncommitted work touch the same lines.
+    Overlaps(Vec<PathBuf>),
+    /// The host is on another branch.
+    OtherBranch(BranchName),
+    /// It is for the commits, and those wait.
+    Commits,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Divergence {
+    Wait,
+    Merge,
+}
+
+/// The work's way into one repository.
+#[derive(Debug)]
+pub struct Application<'a> {
+    pub repository: &'a Repository,
+    pub refs: &'a SandboxRefs,
+    /// The branch that is checked out on the host.
+    pub checked_out: &'a BranchName,
+    pub on_divergence: Divergence,
+}
+
+impl Application<'_> {
+    pub async fn apply(&self, fetched: &Fetched) -> Result<Applied, GitError> {
+        if fetched.branch == *self.checked_out {
+            self.to_checked_out(fetched).await
+        } else {
+            self.beside(fetched).await
+        }
+    }
+
+    /// The branch is not checked out: only its ref can move.
+    async fn beside(&self, fetched: &Fetched) -> Result<Applied, GitError> {
+        let full = fetched.branch.full();
+        let own = self.repository.commit_if_any(&full).await?;
+        let work = match fetched.work {
+            None => Work::None,
+            Some(_) => Work::Waiting { why: Waits::OtherBranch(self.checked_out.clone()) },
+        };
+        let commits = match &own {
+            Some(own) if own == &fetched.commits => Commits::Same,
+            Some(own) => {
+                let (theirs, hosts) = self.apart(&fetched.commits, own).await?;
+                match hosts {
+                    _ if theirs == 0 => Commits::Same,
+                    0 if !self.checked_out_elsewhere(&full).await? => {
+                        self.move_ref(&full, &fetched.commits, Some(own)).await?;
+                        Commits::Forwarded(theirs)
+                    }
+                    hosts => self.wait(fetched, theirs, Waits::Diverged { hosts }).await?,
+                }
+            }
+            None => {
+                self.move_ref(&full, &fetched.commits, None).await?;
+                Commits::Forwarded(self.count(&fetched.commits, "HEAD").await?)
+            }
+        };
+        Ok(Applied { commits, work })
+    }
+
+    async fn to_checked_out(&self, fetched: &Fetched) -> Result<Applied, GitError> {
+        let head = self.repository.commit("HEAD").await?;
+        let (theirs, hosts) = self.apart(&fetched.commits, &head).await?;
+        let ours = self.known(&head).await?;
+        let changes = changes(self.repository).await?;
+        let tree = WorkingTree::look(self.repository, &head, &changes, &ours, fetched).await?;
+        if !tree.strange.is_empty() {
+            return self.blocked(fetched, theirs, tree.strange).await;
+        }
+        match (theirs, hosts) {
+            (1.., 1..) => match self.on_divergence {
+                Divergence::Wait => {
+                    let commits = self.wait(fetched, theirs, Waits::Diverged { hosts }).await?;
+                    let work =
+                        fetched.work.as_ref().map_or(Work::None, |_| Work::Waiting { why: Waits::Commits });
+                    Ok(Applied { commits, work })
+                }
+                Divergence::Merge => self.merge(fetched, &head, tree, theirs).await,
+            },
+            (theirs, 0) => {
+                let target = fetched.work.as_ref().unwrap_or(&fetched.commits);
+                let work = self.lay(&tree, &head, &fetched.commits, target, fetched.work.is_some()).await?;
+                let commits = if theirs == 0 { Commits::Same } else { Commits::Forwarded(theirs) };
+                Ok(Applied { commits, work })
+            }
+            (_, _) => {
+                let work = self.lay_on_newer(&tree, &head, fetched).await?;
+                Ok(Applied { commits: Commits::Same, work })
+            }
+        }
+    }
+
+    async fn blocked(
+        &self,
+        fetched: &Fetched,
+        theirs: u32,
+        paths: Vec<PathBuf>,
+    ) -> Result<Applied, GitError> {
+        let why = Waits::HostChanges(paths);
+        let work = fetched.work.as_ref().map_or(Work::None, |_| Work::Waiting { why: why.clone() });
+        let commits = match theirs {
+            0 => Commits::Same,
+            count => self.wait(fetched, count, why).await?,
+        };
+        Ok(Applied { commits, work })
+    }
+
+    /// The host has commits that the sandbox lacks; uncommitted work is put on top of them where it fits.
+    async fn lay_on_newer(
+        &self,
+        tree: &WorkingTree<'_>,
+        head: &ObjectId,
+        fetched: &Fetched,
+    ) -> Result<Work, GitError> {
+        let Some(work) = &fetched.work else {
+            return self.lay(tree, head, head, head, false).await;
+        };
+        match self.combined(head, work).await? {
+            Ok(combined) => self.lay(tree, head, head, &combined, true).await,
+            Err(paths) => Ok(Work::Waiting { why: Waits::Overlaps(paths) }),
+        }
+    }
+
+    /// A commit on `head` with the work's changes, or where they overlap.
+    async fn combined(
+        &self,
+        head: &ObjectId,
+        work: &ObjectId,
+    ) -> Result<Result<ObjectId, Vec<PathBuf>>, GitError> {
+        let merge = [
+            "merge-tree",
+            "--write-tree",
+            "--name-only",
+            "-z",
+            "--no-messages",
+            head.as_str(),
+            work.as_str(),
+        ];
+        let (clean, words) = self.repository.git(merge).words().await?;
+        let mut words = words.into_iter();
+        let tree = words.next().unwrap_or_default();
+        if !clean {
+            let mut paths: Vec<PathBuf> = words.map(PathBuf::from).collect();
+            paths.sort();
+            paths.dedup();
+            return Ok(Err(paths));
+        }
+        let tree = tree.to_string_lossy();
+        let commit = self.repository.git([
+            "commit-tree",
+            tree.as_ref(),
+            "-p",
+            head.as_str(),
+            "-m",
+            "Uncommitted work",
+        ]);
+        let commit = commit
+            .env("GIT_AUTHOR_NAME", "palisade")
+            .env("GIT_AUTHOR_EMAIL", "palisade@localhost")
+            .env("GIT_COMMITTER_NAME", "palisade")
+            .env("GIT_COMMITTER_EMAIL", "palisade@localhost");
+        Ok(Ok(crate::facts::object("commit-tree", &commit.text().await?)?))
+    }
+
+    async fn merge(
+        &self,
+        fetched: &Fetched,
+        head: &ObjectId,
+        tree: WorkingTree<'_>,
+        theirs: u32,
+    ) -> Result<Applied, GitError> {
+        // Our own earlier changes would be in the way of a merge; they come back after it.
+        self.lay(&tree, head, head, head, false).await?;
+        let message = format!(
+            "Merge the work of {}",
+            self.refs.all().trim_end_matches('/').trim_start_matches("refs/")
+        );
+        let merge =
+            ["merge", "--no-ff", "--no-edit", "--no-verify", "-m", &message, fetched.commits.as_str()];
+        let merged = self.repository.git(merge).bytes().await;
+        let conflicts =
+            self.repository.git(["diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff"]);
+        let (_, conflicts) = conflicts.words().await?;
+        if !conflicts.is_empty() {
+            let why = Waits::Conflicts(conflicts.into_iter().map(PathBuf::from).collect());
+            let work = fetched.work.as_ref().map_or(Work::None, |_| Work::Waiting { why: Waits::Commits });
+            return Ok(Applied { commits: Commits::Waiting { count: theirs, why }, work });
+        }
+        merged?;
+        let head = self.repository.commit("HEAD").await?;
+        let changes = changes(self.repository).await?;
+        let tree = WorkingTree::look(self.repository, &head, &changes, &Entries::default(), fetched).await?;
+        let work = match &fetched.work {
+            None => Work::None,
+            Some(_) => self.lay_on_newer(&tree, &head, fetched).await?,
+        };
+        Ok(Applied { commits: Commits::Merged(theirs), work })
+    }
+
+    /// Moves the branch from `head` to `commit` and the working tree to `target`, whose difference is not committed.
+    async fn lay(
+        &self,
+        tree: &WorkingTree<'_>,
+        head: &ObjectId,
+        commit: &ObjectId,
+        target: &ObjectId,
+        uncommitted: bool,
+    ) -> Result<Work, GitError> {
+        self.move_ref(&self.refs.applying(), target, None).await?;
+        tree.become_tree(target).await?;
+        if commit != head {
+            self.move_ref("HEAD", commit, Some(head)).await?;
+        }
+        // The index is the commit's: what goes beyond it is a change that `git diff` shows.
+        self.repository.git(["reset", "--quiet", "--mixed"]).bytes().await?;
+        let paths = tree.mark_new(commit, target).await?;
+        let applied = if uncommitted {
+            format!("update {}\0{target}\0\0", self.refs.applied())
+        } else {
+            format!("delete {}\0\0", self.refs.applied())
+        };
+        let transaction = format!("start\0{applied}delete {}\0\0prepare\0commit\0", self.refs.applying());
+        self.repository.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
+        Ok(if uncommitted { Work::Laid { paths } } else { Work::None })
+    }
+
+    /// What we laid into the tree before, or were about to.
+    async fn known(&self, head: &ObjectId) -> Result<Entries, GitError> {
+        let mut known = Entries::default();
+        for reference in [self.refs.applied(), self.refs.applying()] {
+            if let Some(commit) = self.repository.commit_if_any(&reference).await? {
+                known.add(self.repository, head, &commit).await?;
+            }
+        }
+        Ok(known)
+    }
+
+    async fn wait(&self, fetched: &Fetched, count: u32, why: Waits) -> Result<Commits, GitError> {
+        let waiting = self.refs.waiting();
+        // Somebody may be looking at it; then it is left where it is, and the ref below refs/palisade/ has it all.
+        if !self.checked_out_elsewhere(&waiting).await? && self.checked_out.full() != waiting {
+            self.move_ref(&waiting, &fetched.commits, None).await?;
+        }
+        Ok(Commits::Waiting { count, why })
+    }
+
+    /// Commits that are only in the first, and only in the second.
+    async fn apart(&self, first: &ObjectId, second: &ObjectId) -> Result<(u32, u32), GitError> {
+        let range = format!("{first}...{second}");
+        let text = self.repository.git(["rev-list", "--left-right", "--count", &range]).text().await?;
+        let mut counts = text.split_ascii_whitespace().map(str::parse);
+        match (counts.next(), counts.next()) {
+            (Some(Ok(left)), Some(Ok(right))) => Ok((left, right)),
+            _ => Err(GitError::Answer { what: "rev-list".into(), answer: palisade_core::printable(&text) }),
+        }
+    }
+
+    async fn count(&self, of: &ObjectId, without: &str) -> Result<u32, GitError> {
+        let text = self.repository.git(["rev-list", "--count", &format!("{without}..{of}")]).text().await?;
+        text.parse().map_err(|_| GitError::Answer {
+            what: "rev-list".into(),
+            answer: palisade_core::printable(&text),
+        })
+    }
+
+    async fn checked_out_elsewhere(&self, full: &str) -> Result<bool, GitError> {
+        let list = self.repository.git(["worktree", "list", "--porcelain"]).bytes().await?;
+        let line = format!("branch {full}");
+        Ok(list.split(|byte| *byte == b'\n').any(|given| given == line.as_bytes()))
+    }
+
+    async fn move_ref(
+        &self,
+        reference: &str,
+        to: &ObjectId,
+        from: Option<&ObjectId>,
+    ) -> Result<(), GitError> {
+        let reason = format!("palisade: work of {}", self.refs.all());
+        let mut arguments = vec!["update-ref", "-m", &reason, reference, to.as_str()];
+        arguments.extend(from.map(ObjectId::as_str));
+        self.repository.git(arguments).bytes().await.map(drop)
+    }
+}

@@ -1,0 +1,149 @@
+//! Commits in and out. Both ways it is the host that asks, and the pack programs run inside: host git speaks with
+//! them over our transport, which takes the place of ssh. What comes back lands below `refs/palisade/<name>/` only.
+
+use crate::facts::object;
+use crate::git::{GitError, Repository};
+use crate::inside::Snapshot;
+use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
+use palisade_core::printable;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// For a large repository on a slow machine; a peer that sends nothing is ended by the transport long before.
+const TRANSFER: Duration = Duration::from_secs(1800);
+/// Git wants a host's name; the transport knows where it goes without one.
+const HOST: &str = "palisade";
+
+/// The way to one sandbox's repository.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// A shell command that git runs in the place of `ssh`, with a name and a command for the other side.
+    pub command: OsString,
+    /// The repository's directory inside.
+    pub directory: String,
+}
+
+impl Link {
+    fn address(&self) -> String {
+        format!("{HOST}:{}", self.directory)
+    }
+}
+
+/// How far a transfer is, in git's own words: `Writing objects`, 40.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    pub step: String,
+    pub percent: u8,
+}
+
+impl Progress {
+    fn parse(line: &str) -> Option<Self> {
+        let (step, rest) = line.split_once(':')?;
+        let percent = rest.trim_start().split_once('%')?.0.parse().ok()?;
+        let step = step.strip_prefix("remote").unwrap_or(step);
+        (percent <= 100 && step.len() < 40).then(|| Self { step: printable(step.trim()), percent })
+    }
+}
+
+/// What a fetch brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    pub branch: BranchName,
+    pub commits: ObjectId,
+    pub work: Option<ObjectId>,
+}
+
+impl Repository {
+    /// Sends a branch into the sandbox, as the host's side of it there.
+    pub async fn push_to(
+        &self,
+        link: &Link,
+        branch: &BranchName,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<(), GitError> {
+        let refspec = format!("+{}:{}", branch.full(), inside::host(branch));
+        let options = ["push", "--progress", "--no-verify", "--no-follow-tags", "--no-signed", "--no-thin"];
+        let arguments =
+            options.into_iter().map(OsString::from).chain([link.address().into(), refspec.into()]);
+        self.git(arguments)
+            .env("GIT_SSH_COMMAND", &link.command)
+            .env("GIT_SSH_VARIANT", "simple")
+            .limit(TRANSFER)
+            .watched(|line| Progress::parse(line).into_iter().for_each(&mut progress))
+            .await
+            .map(drop)
+    }
+
+    /// Brings a branch of the sandbox's and its uncommitted work, all of it or nothing.
+    pub async fn fetch_from(
+        &self,
+        link: &Link,
+        refs: &SandboxRefs,
+        snapshot: &Snapshot,
+    ) -> Result<Fetched, GitError> {
+        let branch = &snapshot.branch;
+        let mut arguments: Vec<OsString> = [
+            "fetch",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+            "--no-show-forced-updates",
+            "--atomic",
+            "--refmap=",
+        ]
+        .map(OsString::from)
+        .into();
+        arguments.push(link.address().into());
+        arguments.push(format!("+{}:{}", branch.full(), refs.commits(branch)).into());
+        match snapshot.work {
+            Some(_) => arguments.push(format!("+{}:{}", inside::work(branch), refs.work(branch)).into()),
+            None => drop(self.git(["update-ref", "-d", &refs.work(branch)]).bytes().await?),
+        }
+        self.git(arguments)
+            .env("GIT_SSH_COMMAND", &link.command)
+            .env("GIT_SSH_VARIANT", "simple")
+            .limit(TRANSFER)
+            .bytes()
+            .await?;
+        // As they are here now, whatever the sandbox said before.
+        Ok(Fetched {
+            commits: self.commit(&refs.commits(branch)).await?,
+            work: match snapshot.work {
+                Some(_) => Some(self.commit(&refs.work(branch)).await?),
+                None => None,
+            },
+            branch: branch.clone(),
+        })
+    }
+
+    /// The commit that a ref of ours is at.
+    pub async fn commit(&self, reference: &str) -> Result<ObjectId, GitError> {
+        let id =
+            self.git(["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).text().await?;
+        object("rev-parse", &id)
+    }
+
+    /// The commit that a ref is at, if there is such a ref.
+    pub async fn commit_if_any(&self, reference: &str) -> Result<Option<ObjectId>, GitError> {
+        match self.commit(reference).await {
+            Ok(id) => Ok(Some(id)),
+            Err(GitError::Failed { status, .. }) if status.code() == Some(1) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_from_gits_words_and_strangers_words_are_tamed() {
+        let progress = |line| Progress::parse(line).map(|progress| (progress.step, progress.percent));
+        assert_eq!(progress("Writing objects:  40% (2/5), 1.00 MiB"), Some(("Writing objects".into(), 40)));
+        assert_eq!(progress("remote: Resolving deltas: 7% (1/14)"), None);
+        assert_eq!(progress("\u{1b}]0;x\u{7}: 50%"), Some((printable("\u{1b}]0;x\u{7}"), 50)));
+        assert_eq!((progress("Everything up-to-date"), progress("a: 101%")), (None, None));
+    }
+}

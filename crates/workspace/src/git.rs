@@ -1,0 +1,345 @@
+//! Host git as a program: found where the surface says, in an environment that names no other repository, always
+//! guarded, with a limit on its time. What it prints is data here, never shown as it is.
+
+use crate::guard;
+use palisade_core::{HostPath, printable};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// What local work may take, on the largest repository.
+const LOCAL: Duration = Duration::from_secs(120);
+/// How much of git's words is kept for an error.
+const SAID: usize = 4096;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("git could not be started ({program}): {source}", program = .program.display())]
+    NotStarted { program: PathBuf, source: std::io::Error },
+    #[error("git {what} failed: {said}")]
+    Failed { what: String, status: ExitStatus, said: String },
+    #[error("git {what} took longer than {} s and was ended", .limit.as_secs())]
+    Slow { what: String, limit: Duration },
+    #[error("git {what}: {source}")]
+    Io { what: String, source: std::io::Error },
+    #[error("git {what} answered what it should not: {answer}")]
+    Answer { what: String, answer: String },
+}
+
+/// The git program, and the environment its processes get.
+#[derive(Debug, Clone)]
+pub struct Git {
+    program: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Git {
+    /// `environment` is the user's own; whatever in it points git at a repository or a configuration is left out.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let mut environment: Vec<_> = environment.into_iter().filter(|(name, _)| !redirects(name)).collect();
+        for (name, value) in [
+            ("LC_ALL", "C"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_MERGE_AUTOEDIT", "no"),
+        ] {
+            environment.retain(|(known, _)| known != name);
+            environment.push((name.into(), value.into()));
+        }
+        Self { program: program.into(), environment }
+    }
+
+    /// Git in one repository, with what its configuration would run turned off.
+    pub async fn repository(&self, directory: &HostPath) -> Result<Repository, GitError> {
+        let bare = Repository { git: self.clone(), directory: directory.clone(), settings: Vec::new() };
+        // Reading the names runs nothing, wherever they come from.
+        let names = bare.git(["config", "--list", "--name-only", "-z"]).bytes().await?;
+        let names = String::from_utf8_lossy(&names);
+        let settings = guard::settings(names.split('\0').filter(|name| !name.is_empty()));
+        Ok(Repository { settings, ..bare })
+    }
+}
+
+/// The user's own variables that concern git's behaviour and not where it works.
+fn redirects(name: &OsStr) -> bool {
+    const KEPT: [&str; 8] = [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+        "GIT_COMMITTER_DATE",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_NOSYSTEM",
+    ];
+    name.as_encoded_bytes().starts_with(b"GIT_") && !KEPT.iter().any(|kept| name == *kept)
+}
+
+/// A place for git to work in. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    git: Git,
+    directory: HostPath,
+    settings: Vec<(String, String)>,
+}
+
+impl Repository {
+    pub fn directory(&self) -> &HostPath {
+        &self.directory
+    }
+
+    /// The same guard from another directory of the repository.
+    #[must_use]
+    pub fn at(&self, directory: HostPath) -> Self {
+        Self { directory, ..self.clone() }
+    }
+
+    pub fn git<T: Into<OsString>>(&self, arguments: impl IntoIterator<Item = T>) -> Invocation<'_> {
+        Invocation {
+            repository: self,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            input: Vec::new(),
+            limit: LOCAL,
+        }
+    }
+}
+
+/// One run of git.
+#[derive(Debug)]
+#[must_use]
+pub struct Invocation<'a> {
+    repository: &'a Repository,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    input: Vec<u8>,
+    limit: Duration,
+}
+
+impl Invocation<'_> {
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Works on another index than the repository's own.
+    pub fn index(self, path: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", path)
+    }
+
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = bytes.into();
+        self
+    }
+
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// What it printed; a failure is an error.
+    pub async fn bytes(self) -> Result<Vec<u8>, GitError> {
+        let (status, output, said) = self.run(|_| {}).await?;
+        if status.success() { Ok(output) } else { Err(self.failed(status, &said)) }
+    }
+
+    /// What it printed as text, without the newline at the end.
+    pub async fn text(self) -> Result<String, GitError> {
+        let what = self.what();
+        let bytes = self.bytes().await?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
+            Err(error) => {
+                let answer = printable(&String::from_utf8_lossy(error.as_bytes()));
+                Err(GitError::Answer { what, answer })
+            }
+        }
+    }
+
+    /// Whether it succeeded, for questions that git answers with its exit status: 0 for yes and 1 for no.
+    pub async fn holds(self) -> Result<bool, GitError> {
+        let (status, _, said) = self.run(|_| {}).await?;
+        match status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(self.failed(status, &said)),
+        }
+    }
+
+    /// The words that it printed, each ended by a NUL, and whether it succeeded, for those that say no with 1.
+    pub(crate) async fn words(self) -> Result<(bool, Vec<OsString>), GitError> {
+        let (status, output, said) = self.run(|_| {}).await?;
+        if !matches!(status.code(), Some(0 | 1)) {
+            return Err(self.failed(status, &said));
+        }
+        let words = output.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        Ok((status.success(), words.map(|word| OsString::from_vec(word.to_vec())).collect()))
+    }
+
+    /// What it printed, and on the way each line of what it said, for progress.
+    pub async fn watched(self, progress: impl FnMut(&str)) -> Result<Vec<u8>, GitError> {
+        let (status, output, said) = self.run(progress).await?;
+        if status.success() { Ok(output) } else { Err(self.failed(status, &said)) }
+    }
+
+    fn what(&self) -> String {
+        let words = self.arguments.iter().take(2).map(|word| word.to_string_lossy());
+        printable(&words.collect::<Vec<_>>().join(" "))
+    }
+
+    fn failed(&self, status: ExitStatus, said: &str) -> GitError {
+        GitError::Failed { what: self.what(), status, said: printable(said.trim()) }
+    }
+
+    async fn run(&self, progress: impl FnMut(&str)) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
+        let mut child = self.command().spawn().map_err(|source| GitError::NotStarted {
+            program: self.repository.git.program.clone(),
+            source,
+        })?;
+        let io = |source| GitError::Io { what: self.what(), source };
+        match tokio::time::timeout(self.limit, exchange(&mut child, &self.input, progress)).await {
+            Ok(ended) => ended.map_err(io),
+            Err(_) => {
+                end_group(&child);
+                let _ = child.wait().await;
+                Err(GitError::Slow { what: self.what(), limit: self.limit })
+            }
+        }
+    }
+
+    fn command(&self) -> Command {
+        let repository = self.repository;
+        let mut command = Command::new(&repository.git.program);
+        command
+            .args(&self.arguments)
+            .current_dir(&repository.directory)
+            .env_clear()
+            .envs(repository.git.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env("GIT_CONFIG_COUNT", repository.settings.len().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Its helpers too end with it.
+            .process_group(0)
+            .kill_on_drop(true);
+        for (index, (name, value)) in repository.settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{index}"), name);
+            command.env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        command
+    }
+}
+
+fn end_group(child: &Child) {
+    if let Some(pid) = child.id().and_then(|id| rustix::process::Pid::from_raw(id as i32)) {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+}
+
+async fn exchange(
+    child: &mut Child,
+    input: &[u8],
+    mut progress: impl FnMut(&str),
+) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let give = async {
+        if let Some(mut stdin) = stdin {
+            // A program that does not want all of its input says why with its exit status.
+            let _ = stdin.write_all(input).await;
+        }
+        Ok(())
+    };
+    let take = async {
+        let mut output = Vec::new();
+        if let Some(mut stdout) = stdout {
+            stdout.read_to_end(&mut output).await?;
+        }
+        Ok(output)
+    };
+    let listen = async {
+        let mut said = String::new();
+        if let Some(stderr) = stderr {
+            let mut stderr = BufReader::new(stderr);
+            let mut line = Vec::new();
+            // Progress is told on one line again and again, with a carriage return at the end.
+            while read_piece(&mut stderr, &mut line).await? {
+                let text = String::from_utf8_lossy(&line);
+                progress(text.trim_end());
+                if !text.ends_with('\r') && said.len() < SAID {
+                    said.push_str(&text);
+                }
+                line.clear();
+            }
+        }
+        Ok::<_, std::io::Error>(said)
+    };
+    let ((), output, said) = tokio::try_join!(give, take, listen)?;
+    Ok((child.wait().await?, output, said))
+}
+
+/// Up to and with the next newline or carriage return; false at the end.
+async fn read_piece(from: &mut (impl AsyncBufReadExt + Unpin), into: &mut Vec<u8>) -> std::io::Result<bool> {
+    loop {
+        let available = from.fill_buf().await?;
+        if available.is_empty() {
+            return Ok(!into.is_empty());
+        }
+        let end = available.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let count = end.map_or(available.len(), |at| at + 1);
+        into.extend_from_slice(&available[..count]);
+        from.consume(count);
+        if end.is_some() || into.len() > SAID {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_environment_points_git_nowhere_else() {
+        let given = [
+            "GIT_DIR",
+            "GIT_INDEX_FILE",
+            "GIT_SSH_COMMAND",
+            "GIT_CONFIG_COUNT",
+            "GIT_AUTHOR_NAME",
+            "PATH",
+            "LC_ALL",
+        ];
+        let git = Git::new("git", given.map(|name| (name.into(), "x".into())));
+        let names: Vec<_> = git.environment.iter().map(|(name, _)| name.to_string_lossy()).collect();
+        assert_eq!(
+            names,
+            [
+                "GIT_AUTHOR_NAME",
+                "PATH",
+                "LC_ALL",
+                "GIT_TERMINAL_PROMPT",
+                "GIT_NO_LAZY_FETCH",
+                "GIT_MERGE_AUTOEDIT"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn progress_is_told_piece_by_piece() {
+        let mut from: &[u8] = b"Writing: 1%\rWriting: 100%\rdone\nlast";
+        let mut pieces = Vec::new();
+        let mut piece = Vec::new();
+        while read_piece(&mut from, &mut piece).await.unwrap() {
+            pieces.push(String::from_utf8(std::mem::take(&mut piece)).unwrap());
+        }
+        assert_eq!(pieces, ["Writing: 1%\r", "Writing: 100%\r", "done\n", "last"]);
+    }
+}

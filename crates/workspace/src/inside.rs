@@ -1,0 +1,155 @@
+//! Git as it runs inside the sandbox, on the sandbox's own repository. Its answers are a stranger's words: each is
+//! checked for what it may be, and nothing here trusts that it is true.
+
+use crate::refs::{BranchName, ObjectId, inside};
+use palisade_core::{BoxFuture, printable};
+use palisade_protocol::client::{Client, ExecError, Output};
+use palisade_protocol::{ExecRequest, Exit};
+use std::time::Duration;
+
+/// More than any answer to these questions needs.
+const ANSWER: usize = 4 * 1024 * 1024;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where commands run. A sandbox's client in the product.
+pub trait Inside: Send + Sync {
+    fn run(&self, request: ExecRequest) -> BoxFuture<'_, Result<Output, ExecError>>;
+}
+
+impl Inside for Client {
+    fn run(&self, request: ExecRequest) -> BoxFuture<'_, Result<Output, ExecError>> {
+        Box::pin(self.exec_collect(request, ANSWER))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InsideError {
+    #[error("{what} inside the sandbox: {source}")]
+    NotRun { what: &'static str, source: ExecError },
+    #[error("{what} inside the sandbox took longer than {} s", PATIENCE.as_secs())]
+    Slow { what: &'static str },
+    #[error("{what} failed inside the sandbox: {said}")]
+    Failed { what: &'static str, said: String },
+    #[error("{what} inside the sandbox gave an answer that makes no sense")]
+    Answer { what: &'static str },
+}
+
+/// A working tree inside: `/workspace`, or one of its worktrees.
+pub struct Tree<'a> {
+    inside: &'a dyn Inside,
+    environment: Vec<Vec<u8>>,
+    directory: String,
+}
+
+impl std::fmt::Debug for Tree<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// What a working tree inside holds that the host may not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub branch: BranchName,
+    pub head: ObjectId,
+    /// A commit on top of the head with everything that is not committed, if anything is not.
+    pub work: Option<ObjectId>,
+}
+
+/// How the inside's branch stands to what the host pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrival {
+    /// The repository was empty; now it is at the host's commit.
+    Cloned,
+    /// Nothing new came.
+    Same,
+    /// It was behind and clean, and is at the host's commit now.
+    Forwarded,
+    /// It has commits of its own and is not behind.
+    Ahead { own: u32 },
+    /// Left as it was: there are commits on both sides, or changes in the way.
+    Diverged { own: u32, hosts: u32, dirty: bool },
+}
+
+impl<'a> Tree<'a> {
+    /// `environment` is the sandbox's own, `NAME=value` each.
+    pub fn new(inside: &'a dyn Inside, environment: Vec<Vec<u8>>, directory: impl Into<String>) -> Self {
+        Self { inside, environment, directory: directory.into() }
+    }
+
+    /// Makes an empty repository when there is none, ready to be pushed to.
+    pub async fn prepare(&self, branch: &BranchName, name: &str, email: &str) -> Result<(), InsideError> {
+        self.script(
+            "preparing the repository",
+            include_str!("inside/prepare.sh"),
+            &[branch.as_str(), name, email],
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Brings the working tree to what was pushed, where nothing is in the way.
+    pub async fn arrive(&self, branch: &BranchName) -> Result<Arrival, InsideError> {
+        const WHAT: &str = "checking out";
+        let words = self
+            .script(WHAT, include_str!("inside/arrive.sh"), &[branch.as_str(), &inside::host(branch)])
+            .await?;
+        let number = |text: &String| text.parse::<u32>().map_err(|_| InsideError::Answer { what: WHAT });
+        match words.as_slice() {
+            [word] if word == "cloned" => Ok(Arrival::Cloned),
+            [word] if word == "same" => Ok(Arrival::Same),
+            [word] if word == "forwarded" => Ok(Arrival::Forwarded),
+            [word, own] if word == "ahead" => Ok(Arrival::Ahead { own: number(own)? }),
+            [word, own, hosts, dirty] if word == "diverged" => {
+                Ok(Arrival::Diverged { own: number(own)?, hosts: number(hosts)?, dirty: dirty == "dirty" })
+            }
+            _ => Err(InsideError::Answer { what: WHAT }),
+        }
+    }
+
+    /// Records what is not committed as a commit beside the branch, without touching index or files.
+    pub async fn snapshot(&self) -> Result<Snapshot, InsideError> {
+        const WHAT: &str = "looking at the work";
+        let words = self.script(WHAT, include_str!("inside/snapshot.sh"), &[]).await?;
+        let [branch, head, work] = words.as_slice() else { return Err(InsideError::Answer { what: WHAT }) };
+        let answer = || InsideError::Answer { what: WHAT };
+        Ok(Snapshot {
+            branch: BranchName::new(branch).map_err(|_| answer())?,
+            head: ObjectId::parse(head).ok_or_else(answer)?,
+            work: match work.as_str() {
+                "-" => None,
+                id => Some(ObjectId::parse(id).ok_or_else(answer)?),
+            },
+        })
+    }
+
+    /// Runs one of our scripts; its answer is a list of words, each ended by a NUL.
+    async fn script(
+        &self,
+        what: &'static str,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<Vec<String>, InsideError> {
+        let mut argv: Vec<Vec<u8>> =
+            ["sh", "-c", script, "palisade"].map(|word| word.as_bytes().to_vec()).into();
+        argv.extend(arguments.iter().map(|argument| argument.as_bytes().to_vec()));
+        let request = ExecRequest {
+            argv,
+            env: self.environment.clone(),
+            cwd: self.directory.clone().into_bytes(),
+            ..ExecRequest::default()
+        };
+        let output = tokio::time::timeout(PATIENCE, self.inside.run(request))
+            .await
+            .map_err(|_| InsideError::Slow { what })?
+            .map_err(|source| InsideError::NotRun { what, source })?;
+        if output.exit != Exit::Code(0) {
+            let said = printable(String::from_utf8_lossy(&output.stderr).trim());
+            return Err(InsideError::Failed { what, said });
+        }
+        let text = String::from_utf8(output.stdout).map_err(|_| InsideError::Answer { what })?;
+        let mut words: Vec<String> = text.split('\0').map(str::to_owned).collect();
+        words.pop();
+        Ok(words)
+    }
+}

@@ -1,0 +1,165 @@
+//! A host repository and an inside that is only another directory: what passes between them is the same git.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use palisade_core::{BoxFuture, HostPath, SandboxName};
+use palisade_protocol::client::{ExecError, Output};
+use palisade_protocol::{ExecRequest, Exit};
+use palisade_workspace::{
+    Application, Applied, Arrival, BranchName, Divergence, Facts, Fetched, Git, GitError, Inside, Link,
+    ObjectId, SandboxRefs, Snapshot, Tree,
+};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs what it is asked to on this machine.
+pub(crate) struct Here;
+
+impl Inside for Here {
+    fn run(&self, request: ExecRequest) -> BoxFuture<'_, Result<Output, ExecError>> {
+        Box::pin(async move {
+            let words: Vec<&OsStr> = request.argv.iter().map(|word| OsStr::from_bytes(word)).collect();
+            let variables = request.env.iter().map(|variable| {
+                let at = variable.iter().position(|byte| *byte == b'=').unwrap();
+                (OsString::from_vec(variable[..at].to_vec()), OsString::from_vec(variable[at + 1..].to_vec()))
+            });
+            let output = Command::new(words[0])
+                .args(&words[1..])
+                .env_clear()
+                .envs(variables)
+                .current_dir(OsStr::from_bytes(&request.cwd))
+                .output()
+                .unwrap();
+            let exit = Exit::Code(output.status.code().unwrap() as u8);
+            Ok(Output { stdout: output.stdout, stderr: output.stderr, exit })
+        })
+    }
+}
+
+pub(crate) struct Scene {
+    directory: tempfile::TempDir,
+    pub(crate) refs: SandboxRefs,
+}
+
+impl Scene {
+    /// A repository on the host with one commit of `readme` and `code`, and an empty inside.
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["host", "inside", "home"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let transport = "#!/bin/sh\nshift\nexec sh -c \"$1\"\n";
+        let scene = Self { directory, refs: SandboxRefs::new(SandboxName::new("box").unwrap()) };
+        std::fs::write(scene.path("transport"), transport).unwrap();
+        scene.host("git init --quiet --initial-branch=main && git config user.name Ada && git config user.email ada@example.org");
+        scene.write("host/readme", "one\ntwo\nthree\n");
+        scene.write("host/code", "1\n2\n3\n4\n5\n");
+        scene.host("git add -A && git commit --quiet -m first");
+        scene
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    pub(crate) fn write(&self, relative: &str, text: &str) {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, relative: &str) -> String {
+        std::fs::read_to_string(self.path(relative)).unwrap()
+    }
+
+    pub(crate) fn exists(&self, relative: &str) -> bool {
+        self.path(relative).symlink_metadata().is_ok()
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        vec![
+            ("PATH".into(), std::env::var_os("PATH").unwrap()),
+            ("HOME".into(), self.path("home").into()),
+            ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
+        ]
+    }
+
+    fn shell(&self, directory: &Path, script: &str) -> String {
+        let output = Command::new("sh")
+            .args(["-ec", script])
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(directory)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{script}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        text.trim_end().to_owned()
+    }
+
+    /// What the user does, and what that prints.
+    pub(crate) fn host(&self, script: &str) -> String {
+        self.shell(&self.path("host"), script)
+    }
+
+    /// What the agent does.
+    pub(crate) fn inside(&self, script: &str) -> String {
+        self.shell(&self.path("inside"), script)
+    }
+
+    pub(crate) async fn facts(&self) -> Facts {
+        let git = Git::new("git", self.environment());
+        Facts::gather(&git, &HostPath::new(self.path("host")).unwrap()).await.unwrap()
+    }
+
+    pub(crate) fn tree<'a>(&self, inside: &'a Here) -> Tree<'a> {
+        let variable =
+            |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        let environment = self.environment().into_iter().map(variable).collect();
+        Tree::new(inside, environment, self.path("inside").display().to_string())
+    }
+
+    fn link(&self) -> Link {
+        let mut command = OsString::from("sh ");
+        command.push(self.path("transport"));
+        Link { command, directory: self.path("inside").display().to_string() }
+    }
+
+    pub(crate) async fn send(&self) -> Arrival {
+        let facts = self.facts().await;
+        let tree = self.tree(&Here);
+        tree.prepare(&facts.branch, &facts.identity.name, &facts.identity.email).await.unwrap();
+        facts.repository.push_to(&self.link(), &facts.branch, |_| {}).await.unwrap();
+        tree.arrive(&facts.branch).await.unwrap()
+    }
+
+    /// Fetches what a branch inside is at, whatever state its working tree is in.
+    pub(crate) async fn try_fetch(&self, name: &str) -> Result<Fetched, GitError> {
+        let facts = self.facts().await;
+        let head = ObjectId::parse(&self.inside(&format!("git rev-parse refs/heads/{name}"))).unwrap();
+        let snapshot = Snapshot { branch: branch(name), head, work: None };
+        facts.repository.fetch_from(&self.link(), &self.refs, &snapshot).await
+    }
+
+    pub(crate) async fn sync(&self, on_divergence: Divergence) -> Applied {
+        let facts = self.facts().await;
+        let snapshot = self.tree(&Here).snapshot().await.unwrap();
+        let fetched = facts.repository.fetch_from(&self.link(), &self.refs, &snapshot).await.unwrap();
+        let application = Application {
+            repository: &facts.repository,
+            refs: &self.refs,
+            checked_out: &facts.branch,
+            on_divergence,
+        };
+        application.apply(&fetched).await.unwrap()
+    }
+}
+
+pub(crate) fn branch(name: &str) -> BranchName {
+    BranchName::new(name).unwrap()
+}
+
+pub(crate) fn paths(names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(PathBuf::from).collect()
+}
