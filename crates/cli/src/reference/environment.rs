@@ -68,8 +68,11 @@ const DEVELOPMENT: &[Variable] = &[
     variable(super::UPDATE, "Write the documents that are made from the code; set by `make reference`."),
 ];
 
-/// Words of the sources in the form of a variable that are none.
-const NO_VARIABLES: &[&str] = &["RTM_NEWADDR"];
+/// Words of the sources in the form of a variable that are none of ours: a word of the kernel's, and what programs that
+/// we start are told.
+const NOT_OURS: &[&str] = &["RTM_NEWADDR", "LC_ALL"];
+/// The variables of such programs, which document them themselves. Not for a variable that this program reads.
+const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "GIT_"];
 
 /// The variables that are settings, with what they set.
 pub(super) fn settings() -> Vec<[String; 2]> {
@@ -120,18 +123,23 @@ fn looks_like_a_variable(word: &str) -> bool {
     let capital = |part: &&str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
     };
-    parts.len() > 1 && parts.iter().all(capital) && !word.starts_with("CARGO_")
+    parts.len() > 1 && parts.iter().all(capital)
 }
 
 #[test]
 fn every_variable_that_the_sources_name_is_documented_and_the_other_way_round() {
     let strings = Strings::of(&sources::all());
-    let named = strings.literals.iter().filter(|word| looks_like_a_variable(word));
+    let ours = |word: &&String| {
+        let other = PREFIXES_NOT_OURS.iter().any(|prefix| word.starts_with(prefix));
+        looks_like_a_variable(word) && !other && !NOT_OURS.contains(&word.as_str())
+    };
     let known = documented();
-    let mut unknown: Vec<&String> = named
+    let mut unknown: Vec<&String> = strings
+        .literals
+        .iter()
+        .filter(ours)
         .chain(&strings.variables_read)
-        .filter(|name| !known.contains(&name.as_str()) && !NO_VARIABLES.contains(&name.as_str()))
-        .filter(|name| !name.starts_with("CARGO_"))
+        .filter(|name| !known.contains(&name.as_str()))
         .collect();
     unknown.sort();
     unknown.dedup();
