@@ -1,11 +1,11 @@
 //! `cp`: files in and out of a sandbox as a tar stream. What comes out was made by hostile code: see [`extract`].
 
 mod extract;
+mod meter;
 mod pack;
 mod pipe;
 
-pub use extract::Skipped;
-use extract::Top;
+pub use extract::{Skipped, Top, extract};
 
 use crate::error::EngineError;
 use palisade_core::printable;
@@ -111,7 +111,7 @@ pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<Co
         }
     }
     let (reader, chunks) = pipe::reader();
-    let extracting = tokio::task::spawn_blocking(move || extract::extract(reader, place, &top));
+    let extracting = tokio::task::spawn_blocking(move || extract(reader, place, &top));
     let mut said = Vec::new();
     let mut exit = None;
     while let Some(event) = receiver.next().await? {

@@ -20,7 +20,7 @@ mod start;
 mod stop;
 mod turn;
 
-pub use copy::{CopyReport, Skipped, copy_in, copy_out};
+pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
 pub use create::CreateRequest;
 pub use engine::{BackendProvider, Engine, EngineConfig};
 pub use error::EngineError;

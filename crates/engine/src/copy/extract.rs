@@ -2,8 +2,10 @@
 //!
 //! Every step is relative to an open directory and follows no link; a file appears under its name only when it is
 //! whole; only plain files and directories are made, without set-id bits. Everything else is left out and reported.
+//! Memory is bounded whatever the stream says: see [`Meter`] for what the reader keeps, and [`skip`] for the report.
 
 use super::CopyReport;
+use super::meter::Meter;
 use palisade_core::printable;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -27,22 +29,29 @@ const DIRECTORY: OFlags =
 
 /// What becomes of the first name of every path in the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Top {
+pub enum Top {
     Keep,
     Rename(OsString),
     /// It is left away: what lies in the directory goes straight into the place.
     Contents,
 }
 
-/// How many things left out are told one by one.
+/// How many things left out are told one by one, and how many characters of each.
 const MOST_SKIPPED: usize = 1000;
+const MOST_SHOWN: usize = 1024;
+/// What the kernel takes as one path. A tree beyond that could be made, but hardly be used or removed again.
+const MOST_PATH: usize = 4096;
 
-pub(super) fn extract(stream: impl Read, place: std::fs::File, top: &Top) -> io::Result<CopyReport> {
+/// Reads `stream` to its end and writes what it may into `place`, an open directory. Public for the fuzzer, which feeds
+/// it what a hostile guest would.
+pub fn extract(stream: impl Read, place: std::fs::File, top: &Top) -> io::Result<CopyReport> {
     let place = OwnedFd::from(place);
     let mut report = CopyReport::default();
-    let mut archive = tar::Archive::new(stream);
+    let meter = Meter::new(stream);
+    let mut archive = tar::Archive::new(&meter);
     for entry in archive.entries()? {
         let mut entry = entry?;
+        meter.allow(padded_size(&entry));
         let path = match entry.path() {
             Ok(path) => path.into_owned(),
             Err(error) => {
@@ -54,6 +63,10 @@ pub(super) fn extract(stream: impl Read, place: std::fs::File, top: &Top) -> io:
             skip(&mut report, &path, "not a plain relative path");
             continue;
         };
+        if path.as_os_str().len() >= MOST_PATH {
+            skip(&mut report, &path, "its path is longer than a program can open");
+            continue;
+        }
         let outcome = match entry.header().entry_type() {
             EntryType::Directory => make_directory(place.as_fd(), &names),
             EntryType::Regular | EntryType::Continuous => {
@@ -99,8 +112,26 @@ impl From<Errno> for Failure {
 
 fn skip(report: &mut CopyReport, path: &Path, why: &str) {
     if report.skipped.len() < MOST_SKIPPED {
-        report.skipped.push(Skipped { path: printable(&path.to_string_lossy()), why: printable(why) });
+        report.skipped.push(Skipped { path: shown(&path.to_string_lossy()), why: shown(why) });
     }
+}
+
+/// The sender's text, printable, and only the beginning of a long one.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => printable(&text[..end]) + "…",
+        None => printable(text),
+    }
+}
+
+/// How much of the stream belongs to the entry's content. The size of a sparse file is not that of its data.
+fn padded_size(entry: &tar::Entry<'_, impl Read>) -> u64 {
+    const BLOCK: u64 = 512;
+    let size = match entry.header().entry_type() {
+        EntryType::GNUSparse => entry.header().entry_size().unwrap_or(0),
+        _ => entry.size(),
+    };
+    size.saturating_add(BLOCK - 1) / BLOCK * BLOCK
 }
 
 /// The names of a path of plain components, the first replaced when the copy has a new name.

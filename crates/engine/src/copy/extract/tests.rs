@@ -114,3 +114,58 @@ fn a_stream_that_breaks_off_leaves_no_partial_file() {
     assert!(extract(cut, std::fs::File::open(place.path()).unwrap(), &Top::Keep).is_err());
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+/// Counts what is taken from it.
+struct Endless<'a> {
+    start: &'a [u8],
+    taken: u64,
+}
+
+impl Read for Endless<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.start.chain(io::repeat(b'a')).read(buffer)?;
+        self.start = &self.start[count.min(self.start.len())..];
+        self.taken += count as u64;
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_name_without_end_is_refused_after_what_a_name_may_take() {
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+        let place = tempfile::tempdir().unwrap();
+        let bytes = archive(|builder| {
+            raw(builder, b"first", EntryType::Regular, "", 0o644, &[7; 600 * 1024]);
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(1 << 40);
+            header.set_cksum();
+            builder.get_mut().extend_from_slice(header.as_bytes());
+        });
+        // Without the two empty blocks that end an archive.
+        let mut stream = Endless { start: &bytes[..bytes.len() - 1024], taken: 0 };
+        let error = extract(&mut stream, std::fs::File::open(place.path()).unwrap(), &Top::Keep).unwrap_err();
+        assert_eq!(error.to_string(), "it has more than 256 KiB of headers before one entry");
+        assert!(stream.taken < bytes.len() as u64 + 512 * 1024, "{kind:?}: {} bytes", stream.taken);
+        // What came before, and is larger than that, has arrived.
+        assert_eq!(std::fs::metadata(place.path().join("first")).unwrap().len(), 600 * 1024);
+    }
+}
+
+#[test]
+fn a_path_that_no_program_could_open_is_left_out_and_told_in_short() {
+    let place = tempfile::tempdir().unwrap();
+    let mut long = "d/".repeat(2048);
+    let bytes = archive(|builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(1);
+        builder.append_data(&mut header.clone(), format!("{long}f"), &b"x"[..]).unwrap();
+        builder.append_data(&mut header, "short", &b"x"[..]).unwrap();
+    });
+    let report = unpack(&bytes, place.path(), None);
+    long.truncate(1024);
+    let why = "its path is longer than a program can open".to_owned();
+    assert_eq!(report.skipped, [Skipped { path: long + "…", why }]);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+}
