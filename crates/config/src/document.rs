@@ -8,6 +8,9 @@ use palisade_core::{Origin, printable};
 use std::ops::Range;
 use toml_edit::{Document, Item, TableLike, Value};
 
+/// The longest list. Every element is compared with all others, and a project's file may be anybody's.
+const MOST_ELEMENTS: usize = 1000;
+
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -78,7 +81,7 @@ impl Reader<'_> {
                     let as_section = inner.and_then(|_| keys::nearest_section(&path));
                     let suggestion = as_section.or_else(|| keys::nearest(&path));
                     let file = self.file.into();
-                    self.problems.push(Problem::UnknownKey { file, line, key: printable(&path), suggestion });
+                    self.problems.push(Problem::UnknownKey { file, line, key: shown(&path), suggestion });
                 }
             }
         }
@@ -91,6 +94,9 @@ impl Reader<'_> {
         }
         let is_list = matches!(doc.setting, Setting::Tools | Setting::Mounts);
         match (is_list, item.as_array()) {
+            (true, Some(elements)) if elements.len() > MOST_ELEMENTS => {
+                self.invalid(doc.key, line, format!("has more than {MOST_ELEMENTS} elements"));
+            }
             (true, Some(elements)) => {
                 for element in elements {
                     let line = element.span().map_or(line, |span| self.lines.at(Some(span)));
@@ -114,6 +120,15 @@ impl Reader<'_> {
     fn invalid(&mut self, key: &'static str, line: usize, reason: String) {
         let place = format!("{}:{line}", self.file);
         self.problems.push(Problem::InvalidValue { place, key, reason });
+    }
+}
+
+/// An unknown key, printable, and only the beginning of a long one.
+fn shown(path: &str) -> String {
+    const MOST: usize = 200;
+    match path.char_indices().nth(MOST) {
+        Some((end, _)) => printable(&path[..end]) + "…",
+        None => printable(path),
     }
 }
 

@@ -215,18 +215,27 @@ pub(crate) fn section(name: &str) -> Option<&'static str> {
 
 /// The section nearest to an unknown table's name, if any is near.
 pub(crate) fn nearest_section(name: &str) -> Option<&'static str> {
+    if name.len() > LONGEST_COMPARED {
+        return None;
+    }
     nearest_of(sections().map(|section| (strsim::jaro_winkler(name, section), section)))
 }
 
 /// The known key nearest to an unknown one, if any is near. Also finds a key that was written without its
 /// section or in the wrong one.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
+    if path.len() > LONGEST_COMPARED {
+        return None;
+    }
     let last = |path: &str| path.rsplit('.').next().map(str::to_owned).unwrap_or_default();
     let similarity = |known: &str| {
         strsim::jaro_winkler(path, known).max(0.97 * strsim::jaro_winkler(&last(path), &last(known)))
     };
     nearest_of(KEYS.iter().map(|doc| (similarity(doc.key), doc.key)))
 }
+
+/// Longer than any key with a few slips in it. A project's file may be anybody's, and comparing costs time.
+const LONGEST_COMPARED: usize = 64;
 
 fn nearest_of(scored: impl Iterator<Item = (f64, &'static str)>) -> Option<&'static str> {
     let near = scored.filter(|(score, _)| *score >= 0.8);

@@ -11,6 +11,9 @@ const PIDS: RangeInclusive<u32> = 1..=4_194_304;
 /// Above the uids that people and system accounts have, and far from the last ones, which mean "nobody".
 const UID_BASE: RangeInclusive<u32> = 65_536..=4_000_000_000;
 
+/// Longer than a mount of two of the longest paths there are; what is longer would only be shown in a refusal.
+const LONGEST: usize = 10_000;
+
 /// A value as it was written. Text given in a variable or a flag has no type of its own and may be a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Written<'a> {
@@ -39,6 +42,9 @@ impl Written<'_> {
     fn text(&self, expected: &str) -> Checked<&str> {
         match self {
             Written::Text("") | Written::Untyped("") => Err(format!("is empty; write {expected}")),
+            Written::Text(text) | Written::Untyped(text) if text.len() > LONGEST => {
+                Err(format!("is longer than {LONGEST} bytes; write {expected}"))
+            }
             Written::Text(text) | Written::Untyped(text) => Ok(text),
             other => Err(format!("is {}; write {expected}", other.type_name())),
         }

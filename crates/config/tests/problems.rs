@@ -12,6 +12,37 @@ use std::os::unix::fs::symlink;
 use support::Scene;
 
 #[test]
+fn what_is_too_long_is_told_in_short_and_costs_no_time() {
+    let scene = Scene::new();
+    let key = "k".repeat(500_000);
+    let value = "v".repeat(100_000);
+    let elements: String = (0..40_000).map(|number| format!("'/{number}',")).collect();
+    let text = format!("{key} = 1\nmethod = '{value}'\ntools = [{elements}]\n");
+    assert_eq!(
+        scene.refusal(&scene.system(&text)),
+        format!(
+            "3 problems in the configuration:\n  \
+             etc/config.toml:1: unknown key '{}…'\n  \
+             etc/config.toml:2: method: is longer than 10000 bytes; write one of bwrap, docker, podman, microvm, \
+             kubernetes, noop\n  \
+             etc/config.toml:3: tools: has more than 1000 elements",
+            "k".repeat(200)
+        )
+    );
+}
+
+#[test]
+fn nesting_without_end_is_refused() {
+    let scene = Scene::new();
+    for text in
+        ["a.".repeat(100_000) + "a = 1", "a = ".to_owned() + &"[".repeat(200_000), "a = {".repeat(100_000)]
+    {
+        let told = scene.refusal(&scene.system(&text));
+        assert!(told.starts_with("etc/config.toml:1: not valid TOML: "), "{told}");
+    }
+}
+
+#[test]
 fn all_problems_of_a_file_are_told_at_once_with_file_line_and_what_is_possible() {
     let scene = Scene::new();
     let sources = scene.system(

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-/// An absolute path on the host.
+/// An absolute path on the host, without NUL: where arguments are ended by NULs, one would start the next argument.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "PathBuf", into = "PathBuf")]
@@ -20,6 +20,8 @@ pub struct GuestPath(String);
 pub enum InvalidPath {
     #[error("a host path must be absolute: {0}")]
     HostNotAbsolute(String),
+    #[error("a host path cannot hold a NUL: {0}")]
+    HostWithNul(String),
     #[error("a path inside the sandbox must be absolute, without '.', '..' or control characters: {0}")]
     Guest(String),
 }
@@ -27,11 +29,14 @@ pub enum InvalidPath {
 impl HostPath {
     pub fn new(path: impl Into<PathBuf>) -> Result<Self, InvalidPath> {
         let path = path.into();
-        if path.is_absolute() {
-            Ok(Self(path))
-        } else {
-            Err(InvalidPath::HostNotAbsolute(path.display().to_string().escape_debug().to_string()))
+        let shown = || path.display().to_string().escape_debug().to_string();
+        if !path.is_absolute() {
+            return Err(InvalidPath::HostNotAbsolute(shown()));
         }
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(InvalidPath::HostWithNul(shown()));
+        }
+        Ok(Self(path))
     }
 
     pub fn as_path(&self) -> &Path {
@@ -149,8 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn a_host_path_is_absolute() {
+    fn a_host_path_is_absolute_and_without_nul() {
         assert!(HostPath::new("/tmp").is_ok());
-        assert!(HostPath::new("tmp").is_err());
+        assert_eq!(HostPath::new("tmp"), Err(InvalidPath::HostNotAbsolute("tmp".into())));
+        assert_eq!(HostPath::new("/a\0--bind"), Err(InvalidPath::HostWithNul("/a\\0--bind".into())));
     }
 }

@@ -39,12 +39,12 @@ impl FromStr for ByteSize {
         let refuse = || InvalidResource::Size(text.escape_debug().to_string());
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let number: u64 = text[..digits].parse().map_err(|_| refuse())?;
-        let shift = match text[digits..].to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
-            "" => 0,
-            "k" => 10,
-            "m" => 20,
-            "g" => 30,
-            "t" => 40,
+        let shift = match text[digits..].to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
             _ => return Err(refuse()),
         };
         number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).map(ByteSize).ok_or_else(refuse)
@@ -169,7 +169,20 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
-        for bad in ["", "0", "-1", "1.5G", "G", "8 G", "99999999999999999999", "99999999T", "1X"] {
+        for bad in [
+            "",
+            "0",
+            "-1",
+            "1.5G",
+            "G",
+            "8 G",
+            "99999999999999999999",
+            "99999999T",
+            "1X",
+            "8Gbb",
+            "8ib",
+            "8GiBiB",
+        ] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }
     }
