@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::terminal::{self, RawMode};
 use crate::{Status, output};
-use palisade_core::{Layout, printable};
+use palisade_core::{Assignment, Layout, printable};
 use palisade_engine::EngineError;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{Channel, ExecRequest, Open, Refusal, RefusalCode};
@@ -169,27 +169,16 @@ pub(crate) fn variables(given: &[OsString]) -> Result<Vec<(OsString, OsString)>,
 }
 
 fn variable(word: &OsString) -> Result<(OsString, OsString), Failure> {
-    let bytes = word.as_bytes();
-    let split = bytes.iter().position(|&byte| byte == b'=');
-    let name = OsString::from_vec(bytes[..split.unwrap_or(bytes.len())].to_vec());
-    let good = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let name_bytes = name.as_bytes();
-    if name_bytes.is_empty() || name_bytes[0].is_ascii_digit() || !name_bytes.iter().all(good) {
-        return Err(Failure::usage(
-            format!("'{}' is not the name of a variable", printable(&name.to_string_lossy())),
-            "names have letters, digits and '_' and do not start with a digit",
-        ));
-    }
-    match split {
-        Some(at) => Ok((name, OsString::from_vec(bytes[at + 1..].to_vec()))),
-        None => match std::env::var_os(&name) {
-            Some(value) => Ok((name, value)),
-            None => Err(Failure::usage(
-                format!("the variable {} is not set here", name.to_string_lossy()),
-                "export it, or give a value with --env NAME=VALUE",
-            )),
-        },
-    }
+    let Assignment { name, value } = Assignment::parse(word).map_err(|error| {
+        Failure::usage(error.to_string(), "names have letters, digits and '_' and do not start with a digit")
+    })?;
+    let value = value.or_else(|| std::env::var_os(name.as_str())).ok_or_else(|| {
+        Failure::usage(
+            format!("the variable {name} is not set here"),
+            "export it, or give a value with --env NAME=VALUE",
+        )
+    })?;
+    Ok((name.as_str().into(), value))
 }
 
 fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {

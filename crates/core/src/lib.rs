@@ -15,6 +15,7 @@ pub mod resources;
 pub mod sanitize;
 pub mod spec;
 pub mod state;
+pub mod variable;
 
 pub use backend::{
     Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Layout, Leftover, Liveness,
@@ -33,3 +34,4 @@ pub use resources::{ByteSize, CpuCount, Enforcement, Limit, LimitSource, Resourc
 pub use sanitize::printable;
 pub use spec::{HostIdentity, SandboxDir, SandboxSpec};
 pub use state::{IllegalTransition, State};
+pub use variable::{Assignment, InvalidVariable, VariableName};
