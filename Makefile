@@ -11,7 +11,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # The names of the specifications' own programs; the binary behaves as the one it is started as.
 LINKS := kinfra keystone budgie
 
-.PHONY: help build demo test check bench picture reference install
+.PHONY: help build demo test check bench picture fuzz reference install
 
 help: ## List the commands
 	@echo "make <command>"
@@ -51,6 +51,10 @@ picture: ## Record the demo and draw the picture in the README
 
 reference: ## Write the pages, manual pages and schemas that are made from the code
 	PALISADE_UPDATE_REFERENCE=1 cargo test --quiet --locked -p palisade --bin palisade reference::
+
+fuzz: ## Look for inputs that break a parser, ten minutes for each (scripts/fuzz --seconds N for less)
+	scripts/setup build fuzz
+	scripts/fuzz
 
 install: build ## Install below PREFIX (/usr/local): programs, link names, manual pages, shell completions
 	install -d "$(DESTDIR)$(PREFIX)/bin"

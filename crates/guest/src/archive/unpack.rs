@@ -21,12 +21,8 @@ const OPEN_DIRECTORY: OFlags =
 /// In the child: unpacks standard input below `path`, complaints on standard error. The exit code.
 pub(super) fn run(path: &Path) -> u8 {
     let unpacked = (|| -> io::Result<bool> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = rustix::fs::open(path, flags, Mode::empty())?;
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let mut unpacker = Unpacker { base, directories: Vec::new(), temporaries: 0, complete: true };
-        unpacker.unpack(BufReader::with_capacity(64 * 1024, input))?;
-        Ok(unpacker.complete)
+        unpack(path, BufReader::with_capacity(64 * 1024, input))
     })();
     match unpacked {
         Ok(complete) => u8::from(!complete),
@@ -35,6 +31,15 @@ pub(super) fn run(path: &Path) -> u8 {
             1
         }
     }
+}
+
+/// Whether all of it arrived; what did not has been complained of.
+pub(super) fn unpack(path: &Path, input: impl Read) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let base = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut unpacker = Unpacker { base, directories: Vec::new(), temporaries: 0, complete: true };
+    unpacker.unpack(input)?;
+    Ok(unpacker.complete)
 }
 
 struct Unpacker {
