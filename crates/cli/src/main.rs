@@ -64,11 +64,17 @@ fn program_name(arguments: &[OsString]) -> &'static str {
     LINK_NAMES.into_iter().find(|name| called.is_some_and(|called| called == *name)).unwrap_or("palisade")
 }
 
-/// `budgie --sandbox …` is `palisade mcp --sandbox …`; the other link names take Palisade's commands as they are.
+/// `palisade help COMMAND` is `palisade COMMAND --help`: rewritten here, because the parser would build its whole tree of
+/// commands a second time for it, in every run. `budgie --sandbox …` is `palisade mcp --sandbox …`; the other link
+/// names take Palisade's commands as they are.
 fn called_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let sandbox = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--sandbox"));
     if program_name(&arguments) == "budgie" && arguments.get(1).is_some_and(sandbox) {
         arguments.insert(1, "mcp".into());
+    }
+    if arguments.get(1).is_some_and(|word| word == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
     }
     arguments
 }
@@ -97,6 +103,13 @@ mod tests {
         assert_eq!(program_name(&words("./kinfra")), "kinfra");
         assert_eq!(program_name(&words("palisade")), "palisade");
         assert_eq!(program_name(&[]), "palisade");
+    }
+
+    #[test]
+    fn help_may_be_asked_for_in_words() {
+        assert_eq!(called_as(words("palisade help")), words("palisade --help"));
+        assert_eq!(called_as(words("palisade help config show")), words("palisade config show --help"));
+        assert_eq!(called_as(words("palisade run help")), words("palisade run help"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 pub(super) fn page(root: &Command) -> String {
     let mut text = heading("Commands");
     let commands = visible(root);
-    text.push_str("Every command also has a manual page: `man palisade`, `man palisade-run`.\n\n");
+    text.push_str("`palisade help COMMAND` shows this page's part about a command. Every command also has a manual page: `man\npalisade`, `man palisade-run`.\n\n");
     text.push_str(&table(
         ["command", "what it does"],
         commands.iter().map(|command| [link(command), sentence(&about(command))]),
