@@ -3,7 +3,6 @@
 
 use crate::facts::object;
 use crate::git::{GitError, Repository};
-use crate::inside::Snapshot;
 use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
 use palisade_core::printable;
 use std::ffi::OsString;
@@ -45,7 +44,15 @@ impl Progress {
     }
 }
 
-/// What a fetch brought.
+/// What a fetch is to bring.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    pub branches: Vec<BranchName>,
+    /// Branches with uncommitted work, recorded inside by a snapshot.
+    pub work: Vec<BranchName>,
+}
+
+/// What a fetch brought of one branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     pub branch: BranchName,
@@ -74,14 +81,8 @@ impl Repository {
             .map(drop)
     }
 
-    /// Brings a branch of the sandbox's and its uncommitted work, all of it or nothing.
-    pub async fn fetch_from(
-        &self,
-        link: &Link,
-        refs: &SandboxRefs,
-        snapshot: &Snapshot,
-    ) -> Result<Fetched, GitError> {
-        let branch = &snapshot.branch;
+    /// Brings branches of the sandbox's and the uncommitted work on them, all of it or nothing.
+    pub async fn fetch_from(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
         let mut arguments: Vec<OsString> = [
             "fetch",
             "--no-tags",
@@ -95,24 +96,30 @@ impl Repository {
         .map(OsString::from)
         .into();
         arguments.push(link.address().into());
-        arguments.push(format!("+{}:{}", branch.full(), refs.commits(branch)).into());
-        match snapshot.work {
-            Some(_) => arguments.push(format!("+{}:{}", inside::work(branch), refs.work(branch)).into()),
-            None => drop(self.git(["update-ref", "-d", &refs.work(branch)]).bytes().await?),
-        }
+        let commits = wanted.branches.iter();
+        arguments.extend(commits.map(|branch| format!("+{}:{}", branch.full(), refs.commits(branch)).into()));
+        let work = wanted.work.iter();
+        arguments
+            .extend(work.map(|branch| format!("+{}:{}", inside::work(branch), refs.work(branch)).into()));
         self.git(arguments)
             .env("GIT_SSH_COMMAND", &link.command)
             .env("GIT_SSH_VARIANT", "simple")
             .limit(TRANSFER)
             .bytes()
-            .await?;
-        // As they are here now, whatever the sandbox said before.
+            .await
+            .map(drop)
+    }
+
+    /// Forgets uncommitted work of a branch that has none any more.
+    pub async fn forget_work(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<(), GitError> {
+        self.git(["update-ref", "-d", &refs.work(branch)]).bytes().await.map(drop)
+    }
+
+    /// What a fetch left for a branch, whatever the sandbox said before.
+    pub async fn fetched(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<Fetched, GitError> {
         Ok(Fetched {
             commits: self.commit(&refs.commits(branch)).await?,
-            work: match snapshot.work {
-                Some(_) => Some(self.commit(&refs.work(branch)).await?),
-                None => None,
-            },
+            work: self.commit_if_any(&refs.work(branch)).await?,
             branch: branch.clone(),
         })
     }

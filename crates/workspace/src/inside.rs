@@ -2,7 +2,7 @@
 //! checked for what it may be, and nothing here trusts that it is true.
 
 use crate::refs::{BranchName, ObjectId, inside};
-use palisade_core::{BoxFuture, printable};
+use palisade_core::{BoxFuture, GuestPath, printable};
 use palisade_protocol::client::{Client, ExecError, Output};
 use palisade_protocol::{ExecRequest, Exit};
 use std::time::Duration;
@@ -10,6 +10,8 @@ use std::time::Duration;
 /// More than any answer to these questions needs.
 const ANSWER: usize = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Each becomes a ref on the host.
+const MOST_BRANCHES: usize = 256;
 
 /// Where commands run. A sandbox's client in the product.
 pub trait Inside: Send + Sync {
@@ -30,8 +32,19 @@ pub enum InsideError {
     Slow { what: &'static str },
     #[error("{what} failed inside the sandbox: {said}")]
     Failed { what: &'static str, said: String },
+    #[error("the sandbox has more than {most} {what}")]
+    TooMany { what: &'static str, most: usize },
     #[error("{what} inside the sandbox gave an answer that makes no sense")]
     Answer { what: &'static str },
+}
+
+/// The branches and working trees of the repository inside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trees {
+    pub branches: Vec<(BranchName, ObjectId)>,
+    pub trees: Vec<(GuestPath, BranchName)>,
+    /// Branches and trees under names that cannot come home.
+    pub unnameable: usize,
 }
 
 /// A working tree inside: `/workspace`, or one of its worktrees.
@@ -121,6 +134,45 @@ impl<'a> Tree<'a> {
                 id => Some(ObjectId::parse(id).ok_or_else(answer)?),
             },
         })
+    }
+
+    /// All branches and working trees.
+    pub async fn trees(&self) -> Result<Trees, InsideError> {
+        const WHAT: &str = "listing the branches";
+        let words = self.script(WHAT, include_str!("inside/trees.sh"), &[]).await?;
+        let mut trees = Trees::default();
+        let answer = || InsideError::Answer { what: WHAT };
+        for triple in words.chunks(3) {
+            let [kind, first, second] = triple else { return Err(answer()) };
+            // Names that we do not take are the sandbox's own business; they cannot come home.
+            match kind.as_str() {
+                "branch" => match BranchName::new(first) {
+                    Ok(name) => {
+                        trees.branches.push((name, ObjectId::parse(second).ok_or_else(answer)?));
+                    }
+                    Err(_) => trees.unnameable += 1,
+                },
+                "tree" => match (GuestPath::new(first), BranchName::new(second)) {
+                    (Ok(path), Ok(branch)) => trees.trees.push((path, branch)),
+                    _ => trees.unnameable += 1,
+                },
+                _ => return Err(answer()),
+            }
+            if trees.branches.len() > MOST_BRANCHES {
+                return Err(InsideError::TooMany { what: "branches", most: MOST_BRANCHES });
+            }
+        }
+        Ok(trees)
+    }
+
+    pub async fn add_worktree(&self, branch: &BranchName, path: &GuestPath) -> Result<(), InsideError> {
+        let arguments = [branch.as_str(), path.as_str()];
+        self.script("making the worktree", include_str!("inside/worktree-add.sh"), &arguments).await.map(drop)
+    }
+
+    pub async fn remove_worktree(&self, path: &GuestPath) -> Result<(), InsideError> {
+        let script = include_str!("inside/worktree-remove.sh");
+        self.script("removing the worktree", script, &[path.as_str()]).await.map(drop)
     }
 
     /// Runs one of our scripts; its answer is a list of words, each ended by a NUL.

@@ -12,11 +12,12 @@ mod git;
 mod guard;
 mod inside;
 mod refs;
+pub mod transport;
 mod tree;
 
 pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
-pub use exchange::{Fetched, Link, Progress};
+pub use exchange::{Fetched, Link, Progress, Wanted};
 pub use facts::{Change, Facts, Identity, Limit, NotUsable};
 pub use git::{Git, GitError, Invocation, Repository};
-pub use inside::{Arrival, Inside, InsideError, Snapshot, Tree};
+pub use inside::{Arrival, Inside, InsideError, Snapshot, Tree, Trees};
 pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};

@@ -3,8 +3,9 @@
 
 mod support;
 
+use palisade_core::GuestPath;
 use palisade_workspace::{Applied, Arrival, Commits, Divergence, Waits, Work};
-use support::{Scene, branch, paths};
+use support::{Here, Scene, branch, paths};
 
 #[tokio::test]
 async fn commits_and_uncommitted_work_come_home() {
@@ -203,4 +204,23 @@ async fn a_second_start_brings_the_hosts_commits_where_nothing_is_in_the_way() {
     scene.inside("git reset --quiet --hard HEAD~1 && echo dirt >> readme");
     assert_eq!(scene.send().await, Arrival::Diverged { own: 0, hosts: 1, dirty: true });
     assert_eq!(scene.inside("tail -n1 readme"), "dirt");
+}
+
+#[tokio::test]
+async fn branches_and_worktrees_inside_are_listed_and_made() {
+    let scene = Scene::new();
+    scene.send().await;
+    let place = GuestPath::new(scene.path("inside/.worktrees/side").display().to_string()).unwrap();
+    let tree = scene.tree(&Here);
+    tree.add_worktree(&branch("side"), &place).await.unwrap();
+
+    let trees = tree.trees().await.unwrap();
+    let names: Vec<&str> = trees.branches.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["main", "side"]);
+    let inside = GuestPath::new(scene.path("inside").display().to_string()).unwrap();
+    assert_eq!(trees.trees, [(inside, branch("main")), (place.clone(), branch("side"))]);
+    assert_eq!(scene.inside("git status --porcelain"), "");
+
+    tree.remove_worktree(&place).await.unwrap();
+    assert_eq!(tree.trees().await.unwrap().trees.len(), 1);
 }

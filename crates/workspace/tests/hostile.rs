@@ -90,7 +90,7 @@ async fn objects_that_would_write_into_the_git_directory_are_refused_and_refs_st
              git update-ref refs/heads/main $commit"
         );
         scene.inside(&script);
-        let error = scene.try_fetch("main").await.unwrap_err().to_string();
+        let error = scene.try_fetch("main", false).await.unwrap_err().to_string();
         assert!(error.contains("hasDotgit"), "{name}: {error}");
         assert_eq!(scene.host("git for-each-ref --format='%(refname)' && git fsck 2>&1"), "refs/heads/main");
     }

@@ -6,7 +6,7 @@ use palisade_protocol::client::{ExecError, Output};
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_workspace::{
     Application, Applied, Arrival, BranchName, Divergence, Facts, Fetched, Git, GitError, Inside, Link,
-    ObjectId, SandboxRefs, Snapshot, Tree,
+    SandboxRefs, Tree, Wanted,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -134,18 +134,22 @@ impl Scene {
         tree.arrive(&facts.branch).await.unwrap()
     }
 
-    /// Fetches what a branch inside is at, whatever state its working tree is in.
-    pub(crate) async fn try_fetch(&self, name: &str) -> Result<Fetched, GitError> {
-        let facts = self.facts().await;
-        let head = ObjectId::parse(&self.inside(&format!("git rev-parse refs/heads/{name}"))).unwrap();
-        let snapshot = Snapshot { branch: branch(name), head, work: None };
-        facts.repository.fetch_from(&self.link(), &self.refs, &snapshot).await
+    pub(crate) async fn try_fetch(&self, name: &str, work: bool) -> Result<Fetched, GitError> {
+        let repository = self.facts().await.repository;
+        let branch = branch(name);
+        if !work {
+            repository.forget_work(&self.refs, &branch).await?;
+        }
+        let work = if work { vec![branch.clone()] } else { Vec::new() };
+        let wanted = Wanted { branches: vec![branch.clone()], work };
+        repository.fetch_from(&self.link(), &self.refs, &wanted).await?;
+        repository.fetched(&self.refs, &branch).await
     }
 
     pub(crate) async fn sync(&self, on_divergence: Divergence) -> Applied {
         let facts = self.facts().await;
         let snapshot = self.tree(&Here).snapshot().await.unwrap();
-        let fetched = facts.repository.fetch_from(&self.link(), &self.refs, &snapshot).await.unwrap();
+        let fetched = self.try_fetch(snapshot.branch.as_str(), snapshot.work.is_some()).await.unwrap();
         let application = Application {
             repository: &facts.repository,
             refs: &self.refs,

@@ -1,0 +1,4 @@
+# Takes a working tree away; the branch stays: PATH.
+set -eu
+git worktree remove --force -- "$1" >&2
+git worktree prune
