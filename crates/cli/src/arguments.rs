@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Inspect(commands::inspect::Arguments),
     Exec(commands::exec::Arguments),
     Shell(commands::shell::Arguments),
+    Attach(commands::attach::Arguments),
+    Sessions(commands::sessions::Arguments),
     Cp(commands::cp::Arguments),
     Gc(commands::gc::Arguments),
     Doctor(commands::doctor::Arguments),
@@ -91,4 +93,37 @@ pub(crate) struct EnvironmentFlags {
     /// Set a variable inside; without a value, take it from this environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<std::ffi::OsString>,
+}
+
+/// The name of a session inside a sandbox, as narrow as the names of sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionName(String);
+
+impl SessionName {
+    /// The session that is meant when none is named.
+    pub(crate) const MAIN: &str = "main";
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for SessionName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match palisade_protocol::is_session_name(text) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!(
+                "a session's name has 1 to {} of a-z, 0-9 and '-', and does not start with '-'",
+                palisade_protocol::message::MAX_SESSION_NAME
+            )),
+        }
+    }
+}
+
+impl std::fmt::Display for SessionName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
 }

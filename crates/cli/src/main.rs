@@ -7,13 +7,17 @@ mod arguments;
 mod backends;
 mod commands;
 mod context;
+mod detach;
 mod failure;
+mod keyboard;
 mod logging;
 mod output;
 #[cfg(test)]
 mod reference;
 mod relay;
 mod terminal;
+mod view;
+mod writer;
 
 use arguments::Cli;
 use clap::{CommandFactory, FromArgMatches};

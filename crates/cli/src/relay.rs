@@ -2,21 +2,18 @@
 //! of the host's never goes inside.
 
 use crate::failure::Failure;
+use crate::keyboard::Keyboard;
 use crate::terminal::{self, RawMode};
+use crate::writer::Writer;
 use crate::{Status, output};
 use palisade_core::{Assignment, Layout, printable};
 use palisade_engine::EngineError;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
-use palisade_protocol::{Channel, ExecRequest, Open, Refusal, RefusalCode};
+use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-
-/// Pieces of output that may wait for a slow reader of ours before the sandbox has to wait.
-const PIECES: usize = 8;
-const PIECE: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
@@ -45,11 +42,15 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn open(&self, layout: &Layout) -> Open {
-        tracing::debug!(program = self.program(), tty = ?self.tty, "exec");
-        Open::Exec(request(layout, &self.command, &self.variables, self.input, self.tty))
+        Open::Exec(self.request(layout))
     }
 
-    fn program(&self) -> String {
+    pub(crate) fn request(&self, layout: &Layout) -> ExecRequest {
+        tracing::debug!(program = self.program(), tty = ?self.tty, "exec");
+        request(layout, &self.command, &self.variables, self.input, self.tty)
+    }
+
+    pub(crate) fn program(&self) -> String {
         self.command.first().map(|word| printable(&word.to_string_lossy())).unwrap_or_default()
     }
 }
@@ -94,7 +95,7 @@ pub(crate) async fn attend(
             Ok(Some(StreamEvent::Data { channel, bytes })) => {
                 let writer = writer.get_or_insert_with(Writer::start);
                 // Our own reader has gone away: the command learns it as it would in a pipeline.
-                if writer.pieces.send((channel, bytes)).await.is_err() {
+                if !writer.write(channel, bytes).await {
                     break Ok(SIGPIPE_STATUS);
                 }
             }
@@ -151,6 +152,7 @@ fn request(
         stdin: input == Input::Relayed || tty == Tty::Yes,
         pty: (tty == Tty::Yes).then(terminal::size),
         session: None,
+        detached: false,
     }
 }
 
@@ -181,7 +183,8 @@ fn variable(word: &OsString) -> Result<(OsString, OsString), Failure> {
     Ok((name.as_str().into(), value))
 }
 
-fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
+/// Tells why a command could not be started, and gives the exit status.
+pub(crate) fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
     const ENOENT: i32 = 2;
     let reason = match refusal.errno {
         0 => printable(&refusal.text),
@@ -206,31 +209,13 @@ fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
     }
 }
 
-/// Reads our standard input on a thread of its own, since it cannot be waited for in any other way without changing
-/// a file description that we share with others. The thread is left behind at the end of the program.
+/// Passes our standard input on until its end.
 fn relay_input(sender: StreamSender) -> tokio::task::JoinHandle<()> {
-    let (pieces, mut received) = mpsc::channel::<Vec<u8>>(PIECES);
-    let read = move || {
-        let mut stdin = std::io::stdin().lock();
-        let mut buffer = vec![0u8; PIECE];
-        loop {
-            match stdin.read(&mut buffer) {
-                Ok(0) | Err(_) => return,
-                Ok(count) => {
-                    if pieces.blocking_send(buffer[..count].to_vec()).is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-    };
-    let started = std::thread::Builder::new().name("stdin".into()).stack_size(128 * 1024).spawn(read);
+    let mut keyboard = Keyboard::listen();
     tokio::spawn(async move {
-        if started.is_ok() {
-            while let Some(piece) = received.recv().await {
-                if sender.send(&piece).await.is_err() {
-                    return;
-                }
+        while let Some(piece) = keyboard.next().await {
+            if sender.send(&piece).await.is_err() {
+                return;
             }
         }
         // The command may have ended already.
@@ -241,6 +226,7 @@ fn relay_input(sender: StreamSender) -> tokio::task::JoinHandle<()> {
 /// The signals that are the command's business and not this program's own. To be listened for before anything is made
 /// for the command: then none of them ends this program with a sandbox half made, and the command gets them once it
 /// runs.
+#[derive(Debug)]
 pub(crate) struct Signals {
     heard: mpsc::UnboundedReceiver<SignalKind>,
     resized: Option<Signal>,
@@ -268,59 +254,32 @@ impl Signals {
         Self { heard, resized: signal(SignalKind::window_change()).ok() }
     }
 
+    /// The next signal, a change of the terminal's size among them.
+    pub(crate) async fn next(&mut self) -> SignalKind {
+        let resized = async {
+            match &mut self.resized {
+                Some(resized) => resized.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(kind) = self.heard.recv() => kind,
+            _ = resized => SignalKind::window_change(),
+        }
+    }
+
     async fn forward(mut self, sender: StreamSender, tty: Tty) {
         loop {
-            let window = async {
-                match (&mut self.resized, tty) {
-                    (Some(resized), Tty::Yes) => resized.recv().await,
-                    _ => std::future::pending().await,
-                }
-            };
-            let sent = tokio::select! {
-                Some(kind) = self.heard.recv() => sender.signal(kind.as_raw_value() as u8).await,
-                _ = window => sender.resize(terminal::size()).await,
+            let sent = match self.next().await {
+                kind if kind == SignalKind::window_change() => match tty {
+                    Tty::Yes => sender.resize(terminal::size()).await,
+                    Tty::No => Ok(()),
+                },
+                kind => sender.signal(kind.as_raw_value() as u8).await,
             };
             if sent.is_err() {
                 return;
             }
-        }
-    }
-}
-
-/// Our output, written on a thread of its own in the order it came, so that a slow reader of ours holds up the
-/// command and nothing else.
-struct Writer {
-    pieces: mpsc::Sender<(Channel, Vec<u8>)>,
-    thread: std::io::Result<std::thread::JoinHandle<()>>,
-}
-
-impl Writer {
-    fn start() -> Self {
-        let (pieces, mut received) = mpsc::channel::<(Channel, Vec<u8>)>(PIECES);
-        let write = move || {
-            while let Some((channel, bytes)) = received.blocking_recv() {
-                let written = match channel {
-                    Channel::Main => {
-                        let mut stdout = std::io::stdout().lock();
-                        stdout.write_all(&bytes).and_then(|()| stdout.flush())
-                    }
-                    Channel::Error => std::io::stderr().lock().write_all(&bytes),
-                };
-                if written.is_err() && channel == Channel::Main {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(write);
-        Self { pieces, thread }
-    }
-
-    /// Waits until everything is written.
-    fn finish(self) {
-        drop(self.pieces);
-        if let Ok(thread) = self.thread {
-            // It does not panic; should it, there is nothing left to write with.
-            let _ = thread.join();
         }
     }
 }

@@ -111,14 +111,15 @@ fn config_show_is_a_table_with_or_without_origins() {
         ("mounts", "[]"),
         ("log.level", "warn"),
         ("log.format", "text"),
+        ("attach.detach_keys", "ctrl-\\,d"),
         ("root.uid_base", "1910000000"),
     ];
-    let mut plain = "KEY               VALUE\n".to_owned();
-    let mut with_origin = "KEY               VALUE       ORIGIN\n".to_owned();
+    let mut plain = "KEY                 VALUE\n".to_owned();
+    let mut with_origin = "KEY                 VALUE       ORIGIN\n".to_owned();
     for (key, value) in values {
-        plain.push_str(&format!("{key:<16}  {value}\n"));
+        plain.push_str(&format!("{key:<18}  {value}\n"));
         let origin = if key == "resources.pids" { "project WORK/.palisade/config.toml:2" } else { "default" };
-        with_origin.push_str(&format!("{key:<16}  {value:<10}  {origin}\n"));
+        with_origin.push_str(&format!("{key:<18}  {value:<10}  {origin}\n"));
     }
     assert_eq!(redacted(&instance, instance.run(["config", "show"])), outcome(&plain, "", 0));
     assert_eq!(

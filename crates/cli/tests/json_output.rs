@@ -19,10 +19,15 @@ fn every_json_output_is_what_its_schema_says() {
 
     instance.run(["create", "idle", "-w", "bound:ro"]).ok();
     instance.started("busy");
+    for script in ["sleep 1000", "exit 3"] {
+        let session = script.split(' ').next().unwrap();
+        instance.run(["exec", "busy", "--session", session, "--detach", "--", "sh", "-c", script]).ok();
+    }
     let seen = [
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),
         ("inspect", vec!["inspect", "busy", "--json"]),
+        ("sessions", vec!["sessions", "busy", "--json"]),
         ("gc", vec!["gc", "--json"]),
         ("doctor", vec!["doctor", "--all", "--json"]),
         ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),

@@ -16,6 +16,7 @@ pub enum Setting {
     Mounts,
     LogLevel,
     LogFormat,
+    DetachKeys,
     UidBase,
 }
 
@@ -171,6 +172,17 @@ pub const KEYS: &[KeyDoc] = &[
         project: ProjectRule::Free,
     },
     KeyDoc {
+        setting: Setting::DetachKeys,
+        key: "attach.detach_keys",
+        aliases: &[],
+        kind: "two keys such as 'ctrl-\\,d', the first with ctrl-",
+        default: "ctrl-\\,d",
+        help: "The two keys that leave an attached terminal while its session goes on.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
         setting: Setting::UidBase,
         key: "root.uid_base",
         aliases: &[],
@@ -249,10 +261,13 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            Cpus, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
+            Cpus, DetachKeys, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools,
+            UidBase,
         };
-        let all =
-            [Method, Network, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel, LogFormat, UidBase];
+        let all = [
+            Method, Network, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel, LogFormat, DetachKeys,
+            UidBase,
+        ];
         assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);
         assert!(all.into_iter().all(|setting| setting.doc().setting == setting));
     }
@@ -273,6 +288,8 @@ mod tests {
             ("mount", Some("mounts")),
             ("log.memory", Some("resources.memory")),
             ("root.uidbase", Some("root.uid_base")),
+            ("attach.detach_key", Some("attach.detach_keys")),
+            ("detach-keys", Some("attach.detach_keys")),
             ("zzz", None),
             ("", None),
         ] {

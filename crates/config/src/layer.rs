@@ -1,5 +1,6 @@
 //! One layer's own values, before it is laid over the others.
 
+use crate::detach::DetachKeys;
 use crate::error::Problem;
 use crate::keys::{KEYS, Setting};
 use crate::logging::{LogFormat, LogLevel};
@@ -21,6 +22,7 @@ pub(crate) struct Layer {
     pub(crate) mounts: Vec<Valued<Mount>>,
     pub(crate) log_level: Option<Valued<LogLevel>>,
     pub(crate) log_format: Option<Valued<LogFormat>>,
+    pub(crate) detach_keys: Option<Valued<DetachKeys>>,
     pub(crate) uid_base: Option<Valued<u32>>,
 }
 
@@ -48,6 +50,9 @@ impl Layer {
             }
             Setting::LogFormat => {
                 self.log_format = Some(Valued { value: written.log_format(expected)?, origin })
+            }
+            Setting::DetachKeys => {
+                self.detach_keys = Some(Valued { value: written.detach_keys(expected)?, origin })
             }
             Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),
         }

@@ -8,6 +8,7 @@
 //!   bytes, it can make the policy narrower and never wider.
 //! - All problems of all layers are reported at once.
 
+mod detach;
 mod document;
 pub mod environment;
 mod error;
@@ -21,6 +22,7 @@ mod sources;
 mod value;
 mod widening;
 
+pub use detach::{DetachKeys, InvalidKeys, Key};
 pub use error::{ConfigError, Problem};
 pub use file::{MAX_SIZE, digest};
 pub use keys::{KEYS, KeyDoc, ProjectRule, Setting};

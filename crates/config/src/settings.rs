@@ -1,5 +1,6 @@
 //! The outcome: every setting with its value and where that came from.
 
+use crate::detach::DetachKeys;
 use crate::keys::Setting;
 use crate::layer::Layer;
 use crate::logging::{LogFormat, LogLevel};
@@ -62,6 +63,7 @@ pub struct Settings {
     pub mounts: Vec<Valued<Mount>>,
     pub log_level: Valued<LogLevel>,
     pub log_format: Valued<LogFormat>,
+    pub detach_keys: Valued<DetachKeys>,
     pub uid_base: Valued<u32>,
     pub project: Option<Project>,
 }
@@ -92,6 +94,7 @@ impl Default for Settings {
             mounts: Vec::new(),
             log_level: Valued::default_of(LogLevel::Warn),
             log_format: Valued::default_of(LogFormat::Text),
+            detach_keys: Valued::default_of(DetachKeys::default()),
             uid_base: Valued::default_of(1_910_000_000),
             project: None,
         }
@@ -110,6 +113,7 @@ impl Settings {
         self.opt.replace_with(layer.opt);
         self.log_level.replace_with(layer.log_level);
         self.log_format.replace_with(layer.log_format);
+        self.detach_keys.replace_with(layer.detach_keys);
         self.uid_base.replace_with(layer.uid_base);
         add(&mut self.tools, layer.tools);
         add(&mut self.mounts, layer.mounts);
@@ -161,6 +165,7 @@ impl Settings {
             Setting::Mounts => list(key, &self.mounts, mount_text),
             Setting::LogLevel => one(self.log_level.value.to_string(), &self.log_level.origin),
             Setting::LogFormat => one(self.log_format.value.to_string(), &self.log_format.origin),
+            Setting::DetachKeys => one(self.detach_keys.value.to_string(), &self.detach_keys.origin),
             Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),
         }
     }

@@ -1,5 +1,6 @@
 //! From a written value to a checked one. A refusal says what is possible.
 
+use crate::detach::DetachKeys;
 use crate::logging::{LogFormat, LogLevel};
 use palisade_core::policy::parse_mount;
 use palisade_core::{ByteSize, CpuCount, HostPath, Method, Mount, Network};
@@ -79,6 +80,10 @@ impl Written<'_> {
     }
 
     pub(crate) fn log_format(&self, expected: &str) -> Checked<LogFormat> {
+        self.parsed(expected)
+    }
+
+    pub(crate) fn detach_keys(&self, expected: &str) -> Checked<DetachKeys> {
         self.parsed(expected)
     }
 

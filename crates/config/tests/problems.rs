@@ -288,6 +288,7 @@ fn almost_toml() -> impl Strategy<Value = String> {
         "log.level",
         "keystone.backend",
         "root.uid_base",
+        "attach.detach_keys",
         "\"a.b\"",
         "''",
         "x.y.z",

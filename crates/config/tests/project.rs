@@ -119,15 +119,20 @@ fn environment_and_flags_do_not_raise_the_bound_for_a_project() {
 }
 
 #[test]
-fn no_project_sets_the_base_of_uids() {
-    for trusted in [false, true] {
+fn no_project_sets_the_base_of_uids_or_the_detach_keys() {
+    for (trusted, text, key) in [
+        (false, "\n[root]\nuid_base = 100000\n", "root.uid_base"),
+        (true, "\n[root]\nuid_base = 100000\n", "root.uid_base"),
+        (true, "\n[attach]\ndetach_keys = 'ctrl-p,q'\n", "attach.detach_keys"),
+    ] {
         let scene = Scene::new();
-        let text = "\n[root]\nuid_base = 100000\n";
         let project = if trusted { scene.trusted(text) } else { scene.project(text) };
         let error = load(&with_user(&scene, project)).unwrap_err();
         assert_eq!(
             scene.told(&error),
-            "repo/.palisade/config.toml:3: root.uid_base cannot be set by a project, only in the system's or the user's file"
+            format!(
+                "repo/.palisade/config.toml:3: {key} cannot be set by a project, only in the system's or the user's file"
+            )
         );
         assert_eq!(error.code(), "config-not-in-project");
     }

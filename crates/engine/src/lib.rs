@@ -27,6 +27,6 @@ pub use error::EngineError;
 pub use gc::{GcAction, GcItem};
 pub use list::{Inspection, Summary};
 pub use one_off::OneOff;
-pub use session::Connection;
+pub use session::{Connection, SessionStart, Streams, UnseenEnd};
 pub use start::Started;
 pub use stop::Stopped;

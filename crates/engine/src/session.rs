@@ -1,11 +1,12 @@
-//! A connection to a running sandbox, for exec, terminals and files.
+//! A connection to a running sandbox, for exec, terminals and files; and the named sessions at its other end.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use palisade_core::{Layout, State};
-use palisade_protocol::client::Client;
+use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
+use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
 
 /// A client of a sandbox's keeper, and where the sandbox's places are.
@@ -35,5 +36,77 @@ impl Engine {
             .map_err(EngineError::io(format!("reach the keeper of sandbox '{}'", row.name)))?;
         let (client, _) = Client::connect(stream).await?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })
+    }
+}
+
+/// Both halves of a stream that the sandbox has accepted.
+pub type Streams = (StreamSender, StreamReceiver);
+
+/// What to do with a session that has ended although nobody was there to see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnseenEnd {
+    /// Its last screen and its exit are shown, once.
+    Show,
+    /// It is as if it had never been.
+    Forget,
+}
+
+#[derive(Debug)]
+pub enum SessionStart {
+    Started(Streams),
+    /// A session of this name is running already.
+    Running,
+    Refused(Refusal),
+}
+
+impl Connection {
+    pub async fn sessions(&self) -> Result<Vec<SessionInfo>, EngineError> {
+        let (_sender, mut receiver) = self.client.open(Open::Sessions).await?;
+        while let Some(event) = receiver.next().await? {
+            if let StreamEvent::Report(Report::Sessions(sessions)) = event {
+                return Ok(sessions);
+            }
+        }
+        Err(ClientError::Closed.into())
+    }
+
+    /// Looks at a session; `None` when there is none to look at, and one can be started in its place.
+    pub async fn join(
+        &self,
+        name: &str,
+        size: Size,
+        unseen: UnseenEnd,
+    ) -> Result<Option<Streams>, EngineError> {
+        let of_interest = |session: &SessionInfo| match session.exit {
+            None => true,
+            Some(_) => !session.seen && unseen == UnseenEnd::Show,
+        };
+        let sessions = self.sessions().await?;
+        if !sessions.iter().any(|session| session.name == name && of_interest(session)) {
+            return Ok(None);
+        }
+        let mut streams = self.client.open(Open::Attach { session: name.to_owned(), size }).await?;
+        // It may have made room for another one meanwhile.
+        Ok(answer(&mut streams.1).await?.is_none().then_some(streams))
+    }
+
+    /// Starts a command as a named session. It needs a terminal, and outlives the streams.
+    pub async fn start_session(&self, name: &str, request: ExecRequest) -> Result<SessionStart, EngineError> {
+        let request = ExecRequest { session: Some(name.to_owned()), ..request };
+        let mut streams = self.client.open(Open::Exec(request)).await?;
+        Ok(match answer(&mut streams.1).await? {
+            None => SessionStart::Started(streams),
+            Some(refusal) if refusal.code == RefusalCode::Exists => SessionStart::Running,
+            Some(refusal) => SessionStart::Refused(refusal),
+        })
+    }
+}
+
+/// The first word on a stream: why it was refused, or nothing.
+async fn answer(receiver: &mut StreamReceiver) -> Result<Option<Refusal>, EngineError> {
+    match receiver.next().await? {
+        Some(StreamEvent::Accepted) => Ok(None),
+        Some(StreamEvent::Refused(refusal)) => Ok(Some(refusal)),
+        _ => Err(ClientError::Closed.into()),
     }
 }

@@ -41,6 +41,8 @@ struct Session {
     size: Size,
     scrollback: Scrollback,
     exit: Option<Exit>,
+    /// Whether a viewer was told of the exit.
+    seen: bool,
     viewers: u16,
     /// Another session has taken the name; this one waits for its last viewers.
     replaced: bool,
@@ -124,10 +126,12 @@ impl Sessions {
             size,
             scrollback: Scrollback::default(),
             exit: None,
-            viewers: 1,
+            seen: false,
+            viewers: u16::from(!request.detached),
             replaced: false,
         });
-        Ok(Viewer::new(key, 0, Inlet::new(Some(input), EndBy::Nothing)))
+        let looks = if request.detached { Looks::Never } else { Looks::On };
+        Ok(Viewer::new(key, looks, 0, Inlet::new(Some(input), EndBy::Nothing)))
     }
 
     /// Forgets the session that ended first, when there are too many.
@@ -154,7 +158,7 @@ impl Sessions {
         session.resize(size);
         session.viewers = session.viewers.saturating_add(1);
         let input = Inlet::new(input, EndBy::Nothing);
-        Ok(Viewer::new(session.key, session.scrollback.safe_start(), input))
+        Ok(Viewer::new(session.key, Looks::On, session.scrollback.safe_start(), input))
     }
 
     pub(crate) fn list(&self) -> Vec<SessionInfo> {
@@ -166,6 +170,7 @@ impl Sessions {
                 viewers: session.viewers,
                 size: session.size,
                 exit: session.exit,
+                seen: session.seen,
             })
             .collect()
     }
@@ -227,10 +232,19 @@ fn spawn_on_terminal(size: Size, image: &Image, spawner: &mut Spawner) -> io::Re
     Ok((terminal, started))
 }
 
+/// Whether a stream stays with the session that it opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    On,
+    /// It leaves as soon as the session runs, and is not counted.
+    Never,
+}
+
 /// One stream that looks at a session and types into it.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     session: Key,
+    looks: Looks,
     accepted: bool,
     credit: SendCredit,
     position: u64,
@@ -240,8 +254,8 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    fn new(session: Key, position: u64, input: Inlet) -> Self {
-        Self { session, accepted: false, credit: SendCredit::default(), position, torn: false, input }
+    fn new(session: Key, looks: Looks, position: u64, input: Inlet) -> Self {
+        Self { session, looks, accepted: false, credit: SendCredit::default(), position, torn: false, input }
     }
 
     fn feed(&mut self, stream: StreamId, scrollback: &Scrollback, link: &mut Link) {
@@ -283,11 +297,17 @@ impl Stream for Viewer {
             }
             if let Some(refusal) = &session.failed {
                 link.send(&refusal.frame(stream));
-                session.viewers -= 1;
+                if self.looks == Looks::On {
+                    session.viewers -= 1;
+                }
                 return Progress::Done;
             }
             link.send(&accepted_frame(stream));
             self.accepted = true;
+            if self.looks == Looks::Never {
+                link.send(&Exit::Code(0).frame(stream));
+                return Progress::Done;
+            }
         }
         self.input.flush(stream, link);
         self.feed(stream, &session.scrollback, link);
@@ -295,6 +315,7 @@ impl Stream for Viewer {
             Some(exit) if self.position == session.scrollback.end() => {
                 link.send(&eof_frame(stream, Channel::Main));
                 link.send(&exit.frame(stream));
+                session.seen = true;
                 session.viewers -= 1;
                 Progress::Done
             }
@@ -329,7 +350,9 @@ impl Stream for Viewer {
 
     /// A viewer that goes only detaches.
     fn reset(&mut self, shared: &mut Shared) {
-        if let Some(session) = shared.sessions.get_mut(self.session) {
+        if let Some(session) = shared.sessions.get_mut(self.session)
+            && self.looks == Looks::On
+        {
             session.viewers = session.viewers.saturating_sub(1);
         }
     }

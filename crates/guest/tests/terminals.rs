@@ -91,7 +91,13 @@ fn a_session_survives_its_viewer_and_replays_to_the_next() {
     guest.read_until(first, "before\r\n");
     guest.send(&reset_frame(first));
     let size = Size { rows: 24, columns: 80 };
-    let entry = |viewers, size, exit| SessionInfo { name: "work".to_owned(), viewers, size, exit };
+    let entry = |viewers, size, exit: Option<Exit>| SessionInfo {
+        name: "work".to_owned(),
+        viewers,
+        size,
+        exit,
+        seen: exit.is_some(),
+    };
     assert_eq!(sessions(&mut guest), [entry(0, size, None)]);
 
     let size = Size { rows: 40, columns: 100 };
@@ -107,6 +113,27 @@ fn a_session_survives_its_viewer_and_replays_to_the_next() {
         guest.finish(late).text(),
         ("before\r\nhello\r\ngot hello\r\n".into(), String::new(), code(9))
     );
+}
+
+#[test]
+fn a_session_that_is_only_started_ends_its_stream_at_once_and_goes_on() {
+    let mut guest = Guest::start();
+    let only_started = |script| match session("agent", script) {
+        Open::Exec(request) => Open::Exec(ExecRequest { detached: true, ..request }),
+        other => other,
+    };
+    let stream = guest.accepted(&only_started("read line; exit 6"));
+    assert_eq!(guest.finish(stream).text(), (String::new(), String::new(), code(0)));
+    let size = Size { rows: 24, columns: 80 };
+    let entry = |exit, seen| SessionInfo { name: "agent".to_owned(), viewers: 0, size, exit, seen };
+    assert_eq!(sessions(&mut guest), [entry(None, false)]);
+    let viewer = guest.accepted(&attach("agent"));
+    guest.send_data(viewer, b"\n");
+    assert_eq!(guest.finish(viewer).exit, code(6));
+    assert_eq!(sessions(&mut guest), [entry(code(6), true)]);
+    // Nobody looks at this one's end.
+    guest.accepted(&only_started("exit 7"));
+    eventually("it ends", || sessions(&mut guest) == [entry(code(7), false)]);
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub struct ExecRequest {
     pub pty: Option<Size>,
     /// As a named session, which needs a terminal and outlives this stream.
     pub session: Option<String>,
+    /// Only start the session: the stream ends with `Code(0)` once it runs, and was never a viewer.
+    pub detached: bool,
 }
 
 /// What a new stream is for.
@@ -167,10 +169,11 @@ impl Open {
                     Some(size) => writer.bytes(6, &size.encode()),
                     None => writer,
                 };
-                match &exec.session {
+                let writer = match &exec.session {
                     Some(session) => writer.bytes(7, session.as_bytes()),
                     None => writer,
-                }
+                };
+                writer.flag(13, exec.detached)
             }
             Open::Attach { session, size } => {
                 writer.u8(1, 2).bytes(6, &size.encode()).bytes(7, session.as_bytes())
@@ -199,6 +202,7 @@ impl Open {
                 stdin: fields.flag(5),
                 pty: fields.flag(6).then(size).transpose()?,
                 session: fields.flag(7).then(|| session_name(fields.text(7)?)).transpose()?,
+                detached: fields.flag(13),
             }),
             2 => Open::Attach { session: session_name(fields.text(7)?)?, size: size()? },
             3 => Open::Sessions,
@@ -217,13 +221,14 @@ impl Open {
     }
 }
 
-fn session_name(name: String) -> Result<String, Violation> {
+/// Whether a session can have this name.
+pub fn is_session_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let good = !name.is_empty()
-        && name.len() <= MAX_SESSION_NAME
-        && !name.starts_with('-')
-        && name.bytes().all(allowed);
-    if good { Ok(name) } else { Err(Violation::Malformed("session name")) }
+    !name.is_empty() && name.len() <= MAX_SESSION_NAME && !name.starts_with('-') && name.bytes().all(allowed)
+}
+
+fn session_name(name: String) -> Result<String, Violation> {
+    if is_session_name(&name) { Ok(name) } else { Err(Violation::Malformed("session name")) }
 }
 
 /// Why a stream could not be opened.
@@ -414,6 +419,8 @@ pub struct SessionInfo {
     pub size: Size,
     /// `None` while it runs.
     pub exit: Option<Exit>,
+    /// Whether the exit was told to a viewer.
+    pub seen: bool,
 }
 
 /// An answer that is neither data nor an end.
@@ -438,7 +445,7 @@ impl Report {
                     Some(exit) => entry.bytes(4, &exit.encode()),
                     None => entry,
                 };
-                writer.bytes(2, &entry.finish())
+                writer.bytes(2, &entry.flag(5, session.seen).finish())
             }),
             Report::Listeners(ports) => {
                 let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
@@ -477,5 +484,6 @@ fn decode_session(entry: &[u8]) -> Result<SessionInfo, Violation> {
         viewers: fields.u16(2)?,
         size: Size::decode("session", fields.required(3)?)?,
         exit: fields.optional(4).map(Exit::decode).transpose()?,
+        seen: fields.flag(5),
     })
 }

@@ -100,6 +100,7 @@ fn open_exec_with_a_terminal_in_a_session() {
         cwd: b"/".to_vec(),
         pty: Some(Size { rows: 24, columns: 80 }),
         session: Some("main".to_owned()),
+        detached: false,
         ..Default::default()
     };
     assert_open(

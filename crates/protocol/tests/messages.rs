@@ -35,9 +35,17 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn exec() -> impl Strategy<Value = ExecRequest> {
-    let optional = (proptest::option::of(size()), proptest::option::of(session_name()));
+    let optional = (proptest::option::of(size()), proptest::option::of(session_name()), any::<bool>());
     (vec(text(), 0..5), vec(text(), 0..5), text(), any::<bool>(), optional).prop_map(
-        |(argv, env, cwd, stdin, (pty, session))| ExecRequest { argv, env, cwd, stdin, pty, session },
+        |(argv, env, cwd, stdin, (pty, session, detached))| ExecRequest {
+            argv,
+            env,
+            cwd,
+            stdin,
+            pty,
+            session,
+            detached,
+        },
     )
 }
 
@@ -71,8 +79,8 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let session = (session_name(), any::<u16>(), size(), proptest::option::of(exit()))
-        .prop_map(|(name, viewers, size, exit)| SessionInfo { name, viewers, size, exit });
+    let session = (session_name(), any::<u16>(), size(), proptest::option::of(exit()), any::<bool>())
+        .prop_map(|(name, viewers, size, exit, seen)| SessionInfo { name, viewers, size, exit, seen });
     prop_oneof![
         vec(session, 0..5).prop_map(Report::Sessions),
         vec(any::<u16>(), 0..20).prop_map(Report::Listeners),

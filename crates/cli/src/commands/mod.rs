@@ -1,5 +1,6 @@
 //! One file per command. Each parses into its own arguments, calls the engine, and prints.
 
+pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cp;
@@ -12,6 +13,7 @@ pub(crate) mod keeper;
 pub(crate) mod ls;
 pub(crate) mod rm;
 pub(crate) mod run;
+pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod start;
 pub(crate) mod stop;
@@ -55,6 +57,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,
         Command::Shell(arguments) => shell::run(context, arguments).await,
+        Command::Attach(arguments) => attach::run(context, arguments).await,
+        Command::Sessions(arguments) => sessions::run(context, &arguments).await,
         Command::Cp(arguments) => cp::run(context, &arguments).await,
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,

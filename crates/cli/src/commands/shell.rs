@@ -6,6 +6,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::terminal;
+use palisade_protocol::client::Client;
+use std::ffi::OsString;
 
 /// Open a shell in a running sandbox
 #[derive(Debug, clap::Args)]
@@ -31,10 +33,15 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     }
     let variables = relay::variables(&arguments.environment.env)?;
     let connection = context.engine.connect(&arguments.name).await?;
-    let [first, second] = SHELLS;
-    let present = connection.client.exec_collect(relay::probe(first), 4096).await.is_ok();
-    let shell = if present { first } else { second };
-    let command = vec![shell.into(), "-l".into()];
+    let command = login_shell(&connection.client).await;
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
     relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await
+}
+
+/// The command for the best login shell that the sandbox has.
+pub(crate) async fn login_shell(client: &Client) -> Vec<OsString> {
+    let [first, second] = SHELLS;
+    let present = client.exec_collect(relay::probe(first), 4096).await.is_ok();
+    let shell = if present { first } else { second };
+    vec![shell.into(), "-l".into()]
 }

@@ -83,7 +83,12 @@ fn example() -> String {
 
 fn value(default: &str) -> String {
     let plain = default.parse::<f64>().is_ok() || ["true", "false", "[]"].contains(&default);
-    if plain { default.to_owned() } else { format!("\"{default}\"") }
+    match default {
+        text if plain => text.to_owned(),
+        // Nothing is special between these quotes.
+        text if text.contains('\\') => format!("'{text}'"),
+        text => format!("\"{text}\""),
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::command_line::{full_name, visible};
 use super::markdown::{code, codes, heading, table};
 use super::{Documents, command};
 use crate::commands::doctor::Diagnosis;
+use crate::commands::sessions::Listed;
 use palisade_config::Entry;
 use palisade_engine::{GcItem, Inspection, Summary};
 use palisade_store::Trusted;
@@ -23,6 +24,7 @@ fn outputs() -> Vec<Output> {
     vec![
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
+        output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),
         output::<Vec<GcItem>>("palisade gc", "What was done, or with `--dry-run` would be."),
         output::<Diagnosis>("palisade doctor", "The selected method and what was found out about it."),
         output::<Vec<Entry>>("palisade config show", "Every setting; a list has an entry per element."),

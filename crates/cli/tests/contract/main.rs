@@ -33,5 +33,6 @@ mod lifecycle;
 mod logging;
 mod run;
 mod separation;
+mod sessions;
 mod support;
 mod terminal;

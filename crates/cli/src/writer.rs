@@ -1,0 +1,71 @@
+//! Our output, written on a thread of its own in the order it came, so that a slow reader of ours holds up the
+//! command and nothing else.
+
+use palisade_protocol::Channel;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Pieces of output that may wait for a slow reader of ours before the sandbox has to wait.
+const PIECES: usize = 8;
+/// How long whoever leaves waits for a reader of ours that has stopped.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pieces: mpsc::Sender<(Channel, Vec<u8>)>,
+    abandoned: Arc<AtomicBool>,
+    /// Closed when the thread has ended.
+    done: std::sync::mpsc::Receiver<()>,
+}
+
+impl Writer {
+    pub(crate) fn start() -> Self {
+        let (pieces, mut received) = mpsc::channel::<(Channel, Vec<u8>)>(PIECES);
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (ended, done) = std::sync::mpsc::channel();
+        let given_up = Arc::clone(&abandoned);
+        let write = move || {
+            let _ended = ended;
+            while let Some((channel, bytes)) = received.blocking_recv() {
+                if given_up.load(Ordering::Relaxed) {
+                    return;
+                }
+                let written = match channel {
+                    Channel::Main => {
+                        let mut stdout = std::io::stdout().lock();
+                        stdout.write_all(&bytes).and_then(|()| stdout.flush())
+                    }
+                    Channel::Error => std::io::stderr().lock().write_all(&bytes),
+                };
+                if written.is_err() && channel == Channel::Main {
+                    return;
+                }
+            }
+        };
+        // Without a thread nothing can be written, which is what the first piece then finds.
+        let _ = std::thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(write);
+        Self { pieces, abandoned, done }
+    }
+
+    /// Whether there is still somebody to write for.
+    pub(crate) async fn write(&self, channel: Channel, bytes: Vec<u8>) -> bool {
+        self.pieces.send((channel, bytes)).await.is_ok()
+    }
+
+    /// Waits until everything is written.
+    pub(crate) fn finish(self) {
+        drop(self.pieces);
+        // Nothing is ever sent: the error is the end of the thread.
+        let _ = self.done.recv();
+    }
+
+    /// Leaves out what is not written yet. False when our reader takes nothing, so that the thread is stuck.
+    pub(crate) fn abandon(self) -> bool {
+        self.abandoned.store(true, Ordering::Relaxed);
+        drop(self.pieces);
+        self.done.recv_timeout(PATIENCE) != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+    }
+}
