@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod fence;
 mod idmap;
 mod machine;
+mod marked;
 pub mod noop;
 pub mod seccomp;
 mod stage;
@@ -33,6 +34,11 @@ pub struct ProcessConfig {
     pub user_runtime_dir: Option<PathBuf>,
     /// Where the user's own git looks for its settings beyond a repository.
     pub git_config: Vec<PathBuf>,
+}
+
+/// Fails here when a test wants it to; see [`palisade_host::fault`].
+fn step(step: palisade_host::fault::Step) -> Result<(), palisade_core::BackendError> {
+    palisade_host::fault::at(step).map_err(palisade_core::BackendError::io("carry on"))
 }
 
 impl ProcessConfig {

@@ -3,13 +3,13 @@
 
 use crate::ProcessConfig;
 use crate::bwrap::{guest_stream, make_directories, remove_directories};
+use crate::marked;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath, Layout,
     Leftover, LimitSource, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
 use palisade_host::{process, tree};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -61,6 +61,7 @@ impl NoopBackend {
         let guest = self.config.guest.as_path().to_owned();
         let launch = Launch {
             program: guest,
+            name: None,
             arguments: ["serve", "--fd", &theirs.as_raw_fd().to_string(), "--subreaper"]
                 .map(Into::into)
                 .to_vec(),
@@ -120,34 +121,13 @@ fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
     }
 }
 
-/// Kills the processes that carry a sandbox's mark, until a look at all processes finds none.
+/// Kills the processes that carry a sandbox's mark.
 fn kill_marked(id: &SandboxId) {
-    const ROUNDS: usize = 100;
-    for _ in 0..ROUNDS {
-        if marked(id).into_iter().filter(|pid| kill_if_marked(*pid, id)).count() == 0 {
-            return;
-        }
-        std::thread::yield_now();
-    }
-}
-
-fn marked(id: &SandboxId) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| pid != std::process::id() && carries_mark(pid, id)).collect()
-}
-
-fn carries_mark(pid: u32, id: &SandboxId) -> bool {
     let mark = format!("{MARK}={id}");
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
-}
-
-/// Holds the process by a descriptor before looking again, so that a reused number is never hit.
-fn kill_if_marked(pid: u32, id: &SandboxId) -> bool {
-    let Some(raw) = rustix::process::Pid::from_raw(pid as i32) else { return false };
-    let Ok(held) = pidfd_open(raw, PidfdFlags::empty()) else { return false };
-    carries_mark(pid, id) && pidfd_send_signal(held, Signal::KILL).is_ok()
+    marked::kill_all(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
+    });
 }
 
 impl Backend for NoopBackend {

@@ -23,6 +23,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub program: PathBuf,
+    /// What the program is to call itself, when not by its own name.
+    pub name: Option<OsString>,
     pub arguments: Vec<OsString>,
     pub descriptors: Vec<OwnedFd>,
     /// The way through the sandbox's cgroups, sent when they are made. Nothing comes when they could not be.
@@ -192,7 +194,11 @@ fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
     if let Some(detour) = &detour {
         detour.enter().map_err(failed("join the sandbox's cgroup"))?;
     }
-    let child = Command::new(&launch.program)
+    let mut command = Command::new(&launch.program);
+    if let Some(name) = &launch.name {
+        command.arg0(name);
+    }
+    let child = command
         .args(&launch.arguments)
         .env_clear()
         .current_dir("/")
@@ -231,6 +237,7 @@ mod tests {
     fn launch(script: &str) -> Launch {
         Launch {
             program: "/bin/sh".into(),
+            name: None,
             arguments: vec!["-c".into(), script.into()],
             descriptors: Vec::new(),
             detour: None,

@@ -16,6 +16,17 @@ use std::path::{Path, PathBuf};
 pub(crate) const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
 /// Where the guest binary is, when not beside this program.
 const GUEST_VARIABLE: &str = "PALISADE_GUEST";
+/// Where to fail or die on purpose; only programs built for tests look at it.
+#[cfg(debug_assertions)]
+const FAULT_VARIABLE: &str = "PALISADE_FAULT";
+
+/// Lets a test break this program at a step of its choice.
+#[cfg(debug_assertions)]
+pub(crate) fn arm_faults() {
+    if let Some(plan) = std::env::var_os(FAULT_VARIABLE).and_then(|plan| plan.into_string().ok()) {
+        palisade_host::fault::arm(&plan);
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -237,7 +248,7 @@ fn guest_binary() -> Result<HostPath, Failure> {
 
 /// A keeper lives long and needs little: nothing of the user's environment but where things are.
 fn keeper_environment() -> Vec<(OsString, OsString)> {
-    const KEPT: [&str; 10] = [
+    const KEPT: &[&str] = &[
         "HOME",
         "PATH",
         "XDG_STATE_HOME",
@@ -248,8 +259,10 @@ fn keeper_environment() -> Vec<(OsString, OsString)> {
         "PALISADE_LOG_FORMAT",
         "TMPDIR",
         "RUST_BACKTRACE",
+        #[cfg(debug_assertions)]
+        FAULT_VARIABLE,
     ];
-    KEPT.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+    KEPT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
 pub(crate) fn now() -> i64 {
@@ -273,6 +286,7 @@ fn engine(state: HostPath, settings: &Settings, guest: HostPath) -> Result<Engin
         keeper_command: vec![this_program()?.into(), "__keeper".into()],
         keeper_environment: keeper_environment(),
         backends: Box::new(Backends::new(process)),
+        tell: Box::new(crate::output::warning),
     }))
 }
 

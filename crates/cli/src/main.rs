@@ -42,6 +42,8 @@ fn start() -> i32 {
     terminal::restore_on_panic();
     // Older kernels cannot; then a caller's descriptors reach our keepers, never a sandbox.
     let _ = palisade_host::descriptors::keep_to_ourselves();
+    #[cfg(debug_assertions)]
+    context::arm_faults();
     let arguments = called_as(std::env::args_os().collect());
     let status = match parse(&arguments).and_then(commands::run) {
         Ok(status) => status,

@@ -15,6 +15,7 @@ pub mod resources;
 pub mod sanitize;
 pub mod spec;
 pub mod state;
+pub mod time;
 pub mod variable;
 
 pub use backend::{

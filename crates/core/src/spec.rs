@@ -43,6 +43,11 @@ impl SandboxDir {
         self.0.join("keeper.sock")
     }
 
+    /// What the sandbox is, for whoever has lost the record of it.
+    pub fn description(&self) -> HostPath {
+        self.0.join("sandbox.json")
+    }
+
     pub fn log(&self) -> HostPath {
         self.0.join("keeper.log")
     }

@@ -2,9 +2,11 @@
 
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
-use palisade_core::{Method, Policy, SandboxDir, SandboxName, SandboxSpec};
+use palisade_core::{Backend, Method, Policy, SandboxDir, SandboxName, SandboxSpec};
+use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{NewSandbox, Row};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ impl Engine {
         let id = new_id().map_err(EngineError::io("make an id"))?;
         let span = tracing::info_span!("create", sandbox.select = %request.method, sandbox.id = %id);
         let store = self.store()?;
+        let _lease = self.lease(None);
         let spec = SandboxSpec {
             dir: Some(SandboxDir::new(self.config.state.join("sandboxes").join(id.as_str()))),
             id,
@@ -33,20 +36,29 @@ impl Engine {
         // Nobody can know the id yet, so nobody else has its turn.
         let _turn = self.turn_within(&new.spec.id, Duration::ZERO).await?;
         let inserted = store.insert(&new, &process::this_process())?;
-        let made = {
-            let _entered = span.enter();
-            backend.create(&inserted.spec)
-        };
-        if let Err(error) = made.await {
+        if let Err(error) = self.make(&inserted.spec, new.at, &backend).await {
             // What cannot be taken back now keeps its record and its intent, and is left to gc.
             if let Err(failure) = self.finish_removal(&inserted.spec).await {
                 span.in_scope(|| tracing::warn!(%failure, "a failed create was not undone"));
             }
-            return Err(error.into());
+            return Err(error);
         }
         store.end_intent(inserted.intent)?;
         span.in_scope(|| tracing::info!("created"));
         self.row(inserted.spec.id.as_str())
+    }
+
+    async fn make(
+        &self,
+        spec: &SandboxSpec,
+        created_at: i64,
+        backend: &Arc<dyn Backend>,
+    ) -> Result<(), EngineError> {
+        EngineError::step(Step::CreateRecorded)?;
+        backend.create(spec).await?;
+        self.describe(spec, created_at)?;
+        EngineError::step(Step::CreateDescribed)?;
+        EngineError::step(Step::CreateMade)
     }
 
     pub(crate) fn row(&self, text: &str) -> Result<Row, EngineError> {

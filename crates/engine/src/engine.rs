@@ -6,7 +6,6 @@ use palisade_host::process;
 use palisade_store::{Row, Store};
 use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +26,8 @@ pub struct EngineConfig {
     /// All that a keeper gets of the environment.
     pub keeper_environment: Vec<(OsString, OsString)>,
     pub backends: Box<dyn BackendProvider>,
+    /// For what the user should hear although nobody asked: something was set aside, or could not be.
+    pub tell: Box<dyn Fn(&str)>,
 }
 
 impl std::fmt::Debug for EngineConfig {
@@ -58,8 +59,7 @@ impl Engine {
         if let Some(store) = self.store.get() {
             return Ok(store);
         }
-        let owner = self.owner()?.to_owned();
-        let store = Store::open(self.config.state.as_path(), || owner)?;
+        let store = self.open_store()?;
         Ok(self.store.get_or_init(|| store))
     }
 
@@ -67,50 +67,13 @@ impl Engine {
         Ok(self.config.backends.backend(method)?)
     }
 
-    /// Tells this installation's resources from another's. Kept in a file beside the store, so that a one-off run
-    /// need not open the store for it.
+    /// Tells this installation's resources from another's.
     pub fn owner(&self) -> Result<&str, EngineError> {
         if let Some(owner) = self.owner.get() {
             return Ok(owner);
         }
-        let owner =
-            self.read_or_make_owner().map_err(EngineError::io(format!("open {}", self.config.state)))?;
+        let owner = self.read_or_make_owner()?;
         Ok(self.owner.get_or_init(|| owner))
-    }
-
-    fn read_or_make_owner(&self) -> std::io::Result<String> {
-        use std::io::Write;
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        let file = self.config.state.join("instance");
-        let read = || -> std::io::Result<Option<String>> {
-            match std::fs::read_to_string(&file) {
-                Ok(text) => Ok(SandboxId::parse(text.trim()).ok().map(String::from)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        if let Some(owner) = read()? {
-            return Ok(owner);
-        }
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.config.state)?;
-        let owner = String::from(new_id()?);
-        let fresh: PathBuf = self.config.state.join(format!(".instance-{}", std::process::id())).into();
-        let mut options = std::fs::OpenOptions::new();
-        options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&fresh)?
-            .write_all(owner.as_bytes())?;
-        // Linking fails when somebody else was first; then theirs counts.
-        let linked = std::fs::hard_link(&fresh, &file);
-        std::fs::remove_file(&fresh)?;
-        match (linked, read()?) {
-            (_, Some(owner)) => Ok(owner),
-            (Err(error), None) => Err(error),
-            (Ok(()), None) => Err(std::io::Error::other("the file 'instance' holds no instance id")),
-        }
     }
 
     /// Whom a sandbox runs as on the host, before the store has given it a uid of its own.

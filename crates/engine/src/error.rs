@@ -1,6 +1,7 @@
 //! What can go wrong with a verb.
 
 use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, SandboxName, State};
+use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
 use palisade_store::StoreError;
 
@@ -38,6 +39,11 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Fails here when a test wants it to; see [`palisade_host::fault`].
+    pub(crate) fn step(step: Step) -> Result<(), Self> {
+        fault::at(step).map_err(Self::io("carry on"))
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -7,9 +7,11 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::start::made_or_removed;
+use crate::turn::Turn;
 use palisade_core::SandboxId;
+use palisade_host::fault::Step;
 use palisade_host::process;
-use palisade_store::{Intent, IntentKind, Row};
+use palisade_store::{Intent, IntentKind, Row, StoreError};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -36,13 +38,39 @@ pub struct GcItem {
 }
 
 impl Engine {
+    /// For the beginning of a command that changes something: collects when a process has died at work, and otherwise
+    /// only looks at the leases. What cannot be put in order is told and keeps nobody from going on.
+    pub async fn tidy(&self) -> Vec<GcItem> {
+        if self.dead_leases().is_empty() {
+            return Vec::new();
+        }
+        let collected = self.gc(false).await;
+        collected.unwrap_or_else(|error| {
+            (self.config.tell)(&format!("what a crash left is not in order: {error}; try: palisade gc"));
+            Vec::new()
+        })
+    }
+
     /// Does it, or only tells what it would do. What cannot be put right does not keep the rest from it: the first
     /// such failure is reported when everything else is done.
     pub async fn gc(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
+        let _lease = self.lease(None);
+        let dead = self.dead_leases();
+        let collected = self.collect(dry_run).await;
+        if !dry_run {
+            // Also after a failure: it was told, and is not tried again before every single command.
+            dead.iter().for_each(|lease| drop(std::fs::remove_file(lease)));
+        }
+        collected
+    }
+
+    async fn collect(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
         let mut sweep = Sweep { items: Vec::new(), failure: None };
         let intents = self.store()?.intents()?.intents;
         for intent in intents.iter().filter(|intent| !process::is_alive(&intent.owner)) {
+            EngineError::step(Step::CollectFound)?;
             sweep.note(self.settle(intent, dry_run).await);
+            EngineError::step(Step::CollectSettled)?;
         }
         for row in self.store()?.list()?.rows {
             let being_worked_on = intents
@@ -107,21 +135,37 @@ impl Engine {
         let owner = self.owner()?;
         for backend in self.config.backends.all() {
             let found = backend.leftovers(owner).await?;
-            // Read after the leftovers were found: a sandbox is recorded before anything is made for it. A record
-            // that cannot be read is a record all the same.
-            let listing = self.store()?.list()?;
-            let known = |id: &SandboxId| {
-                listing.rows.iter().any(|row| row.id() == id)
-                    || listing.bad.iter().any(|bad| bad.id == id.as_str())
-            };
-            for leftover in found.into_iter().filter(|leftover| !leftover.sandbox.as_ref().is_some_and(known))
-            {
+            for leftover in found {
+                // Held until it is gone, so that nobody starts the sandbox it belongs to meanwhile.
+                let _turn = match &leftover.sandbox {
+                    Some(id) => match self.turn_to_discard(id).await? {
+                        Some(turn) => Some(turn),
+                        None => continue,
+                    },
+                    None => None,
+                };
                 let gone = if dry_run { Ok(()) } else { backend.discard(&leftover).await };
                 let item = GcItem { what: leftover.what, action: GcAction::Removed };
                 sweep.note(gone.map(|()| Some(item)).map_err(EngineError::from));
+                EngineError::step(Step::CollectDiscarded)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Engine {
+    /// The turn of a sandbox that has no use for what was found: nobody knows it, or it does not run. Asked after the
+    /// thing was found: a sandbox is recorded before anything is made for it. A record that cannot be read is a
+    /// record all the same, and what belongs to it goes with `rm`.
+    async fn turn_to_discard(&self, id: &SandboxId) -> Result<Option<Turn>, EngineError> {
+        let Some(turn) = self.turn_within(id, Duration::ZERO).await? else { return Ok(None) };
+        let runs = match self.store()?.by_id(id) {
+            Ok(row) => row.is_some_and(|row| row.state.has_keeper()),
+            Err(StoreError::BadRow { .. }) => true,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((!runs).then_some(turn))
     }
 }
 

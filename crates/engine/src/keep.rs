@@ -5,8 +5,9 @@ use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
 use crate::start::KeeperReport;
 use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State};
+use palisade_host::fault::Step;
 use palisade_host::process;
-use palisade_store::{Row, StoreError};
+use palisade_store::{Row, Store};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -24,6 +25,8 @@ impl Engine {
         let row = self.row(id)?;
         let span = tracing::info_span!("keep", sandbox.select = %row.spec.method, sandbox.id = %row.id());
         span.in_scope(|| tracing::info!("keeper starts"));
+        let _lease = self.lease(Some(row.id()));
+        EngineError::step(Step::KeepBegun)?;
         // Before anybody knows this process, so that it can be told to end from the first moment on.
         let terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
         // Somebody may have judged the start dead in the meantime, and perhaps started another keeper; then this
@@ -67,21 +70,25 @@ impl Engine {
         backend: &Arc<dyn Backend>,
         mut terminate: BoxFuture<'static, ()>,
     ) -> Result<(Keeper, KeeperConfig), EngineError> {
+        EngineError::step(Step::KeepAdopted)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
             name: row.name.clone(),
             reason: "it has no directory".into(),
         })?;
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
+        EngineError::step(Step::KeepSocket)?;
         backend.start(&row.spec).await?;
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
         let keeper = tokio::select! {
             keeper = greet(backend, &row.spec) => keeper?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
+        EngineError::step(Step::KeepGreeted)?;
         let liveness = backend.inspect(&row.spec).await?;
         self.note_limits(row, &liveness)?;
         self.store()?.transition_if(row.id(), &[State::Starting], State::Running, None, now())?;
+        EngineError::step(Step::KeepRunning)?;
         let status = serde_json::to_string(&liveness).unwrap_or_default();
         let config = KeeperConfig {
             listener,
@@ -133,9 +140,11 @@ impl Engine {
         if let Ok(store) = self.store() {
             note(store.transition_if(row.id(), &[State::Running], State::Stopping, None, now()));
         }
+        note(EngineError::step(Step::KeepStopping));
         if !closing.shut_guest_down(grace_ms).await {
             tracing::warn!("the guest did not leave in time and is ended by force");
         }
+        note(EngineError::step(Step::KeepGuestLeft));
     }
 
     /// Gives back what lived while the sandbox ran, and records the end.
@@ -147,22 +156,23 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<(), EngineError> {
         let stopped = backend.stop(&row.spec).await;
+        note(EngineError::step(Step::KeepGivenBack));
         let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
         for text in backend.warnings(&row.spec, started) {
-            self.store()?.append_event(row.id(), &Event::Notice { text }, now())?;
+            note(self.store()?.append_event(row.id(), &Event::Notice { text }, now()));
         }
         if let Some(dir) = &row.spec.dir {
             // Absent when the socket could not be made.
             let _ = std::fs::remove_file(dir.socket());
         }
-        let store = self.store()?;
-        store.transition_if(
-            row.id(),
-            &[State::Starting, State::Running, State::Stopping],
-            state,
-            reason,
-            now(),
-        )?;
+        note(EngineError::step(Step::KeepSocketGone));
+        let living = [State::Starting, State::Running, State::Stopping];
+        let record = |store: &Store| store.transition_if(row.id(), &living, state, reason, now());
+        if let Err(error) = record(self.store()?) {
+            // The store may have been set aside while this keeper ran; then the sandbox is in the new one.
+            tracing::warn!(%error, "the end is recorded a second time");
+            record(&self.reopened()?)?;
+        }
         Ok(stopped?)
     }
 }
@@ -177,7 +187,7 @@ pub(crate) async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Res
 }
 
 /// What cannot be recorded on the way down must not keep the keeper from putting everything away.
-fn note<T>(recorded: Result<T, StoreError>) {
+fn note<T>(recorded: Result<T, impl std::fmt::Display>) {
     if let Err(error) = recorded {
         tracing::warn!(%error, "the end of the sandbox is not fully recorded");
     }

@@ -3,7 +3,9 @@
 
 use crate::engine::{Engine, new_id};
 use crate::error::EngineError;
+use crate::lease::Lease;
 use palisade_core::{Backend, Layout, Method, Policy, SandboxSpec};
+use palisade_host::fault::Step;
 use palisade_protocol::Open;
 use palisade_protocol::client::{Client, ClientError, StreamReceiver, StreamSender};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ pub struct OneOff {
     spec: SandboxSpec,
     backend: Arc<dyn Backend>,
     since: SystemTime,
+    lease: Lease,
 }
 
 impl std::fmt::Debug for OneOff {
@@ -46,13 +49,14 @@ impl Engine {
             owner: self.owner()?.to_owned(),
         };
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
+        let lease = self.lease(None);
         let (since, layout) = (SystemTime::now(), backend.layout(&spec));
         let started = match backend.start(&spec).await {
             Ok(()) => greet(&backend, &spec, first(&layout)).await,
             Err(error) => Err(error.into()),
         };
         match started {
-            Ok((client, streams)) => Ok((OneOff { client, layout, spec, backend, since }, streams)),
+            Ok((client, streams)) => Ok((OneOff { client, layout, spec, backend, since, lease }, streams)),
             Err(error) => {
                 if let Err(failure) = backend.stop(&spec).await {
                     tracing::warn!(%failure, "a run that did not come up was not put away");
@@ -66,9 +70,10 @@ impl Engine {
 type Greeted = (Client, (StreamSender, StreamReceiver));
 
 async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec, first: Open) -> Result<Greeted, EngineError> {
+    EngineError::step(Step::RunStarted)?;
     let stream = backend.connect(spec).await?;
     match tokio::time::timeout(HANDSHAKE, Client::connect_and_open(stream, first)).await {
-        Ok(Ok((client, _, streams))) => Ok((client, streams)),
+        Ok(Ok((client, _, streams))) => EngineError::step(Step::RunGreeted).map(|()| (client, streams)),
         Ok(Err(error @ ClientError::TooLarge { .. })) => Err(error.into()),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
     }
@@ -82,10 +87,12 @@ impl OneOff {
 
     /// Ends everything inside and gives back what the run held; what the user should know of what it left.
     pub async fn end(self) -> Result<Vec<String>, EngineError> {
-        let Self { client, spec, backend, since, .. } = self;
+        let Self { client, spec, backend, since, lease, .. } = self;
+        let passed = EngineError::step(Step::RunEnding);
         // The guest leaves when its stream is closed.
         drop(client);
         backend.stop(&spec).await?;
-        Ok(backend.warnings(&spec, since))
+        drop(lease);
+        passed.map(|()| backend.warnings(&spec, since))
     }
 }

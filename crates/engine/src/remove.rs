@@ -3,6 +3,7 @@
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use palisade_core::SandboxSpec;
+use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{IntentKind, Row};
 use std::time::Duration;
@@ -14,6 +15,7 @@ impl Engine {
     /// Removes a sandbox and everything in it. A running one is only removed by force.
     pub async fn remove(&self, name: &str, force: bool) -> Result<Row, EngineError> {
         let mut row = self.row(name)?;
+        let _lease = self.lease(None);
         // From here on it is this sandbox, even if another gets its name meanwhile.
         let id = row.id().clone();
         for _ in 0..TRIES {
@@ -26,6 +28,7 @@ impl Engine {
                 let store = self.store()?;
                 let nothing = serde_json::Value::Null;
                 store.begin_intent(&id, IntentKind::Remove, &nothing, &process::this_process(), now())?;
+                EngineError::step(Step::RemoveIntent)?;
                 self.finish_removal(&row.spec).await?;
                 return Ok(row);
             }
@@ -45,8 +48,14 @@ impl Engine {
     pub(crate) async fn finish_removal(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
         let backend = self.backend(spec.method)?;
         backend.stop(spec).await?;
+        EngineError::step(Step::RemoveStopped)?;
+        if let Some(dir) = &spec.dir {
+            // First of all: half a sandbox must not be found again as a whole one. It may never have been made.
+            let _ = std::fs::remove_file(dir.description());
+        }
         backend.remove(spec).await?;
+        EngineError::step(Step::RemoveDirectories)?;
         self.store()?.delete(spec.id.as_str())?;
-        Ok(())
+        EngineError::step(Step::RemoveForgotten)
     }
 }

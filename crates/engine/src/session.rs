@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use palisade_core::{Layout, State};
+use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
@@ -35,6 +36,7 @@ impl Engine {
             .await
             .map_err(EngineError::io(format!("reach the keeper of sandbox '{}'", row.name)))?;
         let (client, _) = Client::connect(stream).await?;
+        EngineError::step(Step::ExecConnected)?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })
     }
 }

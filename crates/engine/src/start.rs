@@ -2,11 +2,12 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use palisade_core::State;
+use palisade_core::{SandboxDir, State};
+use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{IntentKind, Row, StoreError};
 use serde::{Deserialize, Serialize};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
@@ -30,12 +31,14 @@ pub(crate) enum KeeperReport {
 impl Engine {
     pub async fn start(&self, name: &str) -> Result<Started, EngineError> {
         let row = self.row(name)?;
+        let _lease = self.lease(None);
         let turn = self.turn(&row).await?;
         let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
         if row.state == State::Running {
             return Ok(Started::Already);
         }
         self.refuse_unless_whole(&row)?;
+        self.describe_if_absent(&row.spec, row.created_at)?;
         let store = self.store()?;
         let id = row.id();
         let intent = store.begin_intent(
@@ -45,20 +48,24 @@ impl Engine {
             &process::this_process(),
             now(),
         )?;
-        let result = match store.transition_if(id, &STARTABLE, State::Starting, None, now()) {
-            Ok(_) => self.spawn_keeper(&row).await,
-            Err(StoreError::StateChanged { found, .. }) => Err(EngineError::WrongState {
+        let moved = EngineError::step(Step::StartIntent).and_then(|()| {
+            Ok(store.transition_if(id, &STARTABLE, State::Starting, None, now()).map(|_| ())?)
+        });
+        let result = match moved {
+            Ok(()) => self.spawn_keeper(&row).await,
+            Err(EngineError::Store(StoreError::StateChanged { found, .. })) => Err(EngineError::WrongState {
                 name: row.name.clone(),
                 state: found,
                 verb: "start",
                 hint: "another command is at work on it: wait for it, then try again".into(),
             }),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         if matches!(result, Err(EngineError::WrongState { .. })) {
             store.end_intent(intent)?;
             return result.map(|()| Started::Now);
         }
+        let result = result.and_then(|()| EngineError::step(Step::StartReported));
         if let Err(error) = &result {
             // A keeper that could still speak has put everything away itself; one that died has not.
             let row = self.row(id.as_str())?;
@@ -73,6 +80,7 @@ impl Engine {
     async fn spawn_keeper(&self, row: &Row) -> Result<(), EngineError> {
         let failed = |reason: String| EngineError::Keeper { name: row.name.clone(), reason };
         let io = |error: std::io::Error| failed(error.to_string());
+        EngineError::step(Step::StartStarting)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| failed("it has no directory".into()))?;
         let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.log()).map_err(io)?;
         let (program, arguments) = self
@@ -91,33 +99,15 @@ impl Engine {
             .stderr(log)
             .spawn()
             .map_err(io)?;
-        let stdout = child.stdout.take().ok_or_else(|| failed("it has no output".into()))?;
-        let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout.into()).map_err(io)?;
-        let mut text = String::new();
-        match tokio::time::timeout(PATIENCE, pipe.read_to_string(&mut text)).await {
-            Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(EngineError::Timeout {
-                    name: row.name.clone(),
-                    what: "start",
-                    seconds: PATIENCE.as_secs(),
-                })
-            }
-            Ok(Err(error)) => Err(io(error)),
-            Ok(Ok(_)) => match serde_json::from_str::<KeeperReport>(text.trim()) {
-                Ok(KeeperReport::Ready) => Ok(()),
-                Ok(KeeperReport::Failed { code, exit, message, hints }) => {
-                    // It ends by itself right after the report.
-                    let _ = child.wait();
-                    Err(EngineError::Reported { code, exit, message, hints })
-                }
-                Err(_) => {
-                    let status = child.wait().map_err(io)?;
-                    Err(failed(format!("it ended early ({status}); its log is {}", dir.log())))
-                }
-            },
+        let heard = hear(&mut child, row, dir).await;
+        if !matches!(heard, Ok(()) | Err(EngineError::Reported { .. })) {
+            // Nobody will know it, so it must not come up later. It may have ended already.
+            let _ = child.kill();
         }
+        if heard.is_err() {
+            let _ = child.wait();
+        }
+        heard
     }
 
     /// A sandbox that was never finished, or that is half taken away, must not get work into it: gc removes it.
@@ -128,6 +118,32 @@ impl Engine {
             Some(verb) => Err(EngineError::Interrupted { name: row.name.clone(), verb }),
             None => Ok(()),
         }
+    }
+}
+
+/// Waits for the keeper's one report.
+async fn hear(child: &mut Child, row: &Row, dir: &SandboxDir) -> Result<(), EngineError> {
+    let failed = |reason: String| EngineError::Keeper { name: row.name.clone(), reason };
+    let io = |error: std::io::Error| failed(error.to_string());
+    EngineError::step(Step::StartSpawned)?;
+    let stdout = child.stdout.take().ok_or_else(|| failed("it has no output".into()))?;
+    let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(stdout.into()).map_err(io)?;
+    let mut text = String::new();
+    match tokio::time::timeout(PATIENCE, pipe.read_to_string(&mut text)).await {
+        Err(_) => {
+            Err(EngineError::Timeout { name: row.name.clone(), what: "start", seconds: PATIENCE.as_secs() })
+        }
+        Ok(Err(error)) => Err(io(error)),
+        Ok(Ok(_)) => match serde_json::from_str::<KeeperReport>(text.trim()) {
+            Ok(KeeperReport::Ready) => Ok(()),
+            Ok(KeeperReport::Failed { code, exit, message, hints }) => {
+                Err(EngineError::Reported { code, exit, message, hints })
+            }
+            Err(_) => {
+                let status = child.wait().map_err(io)?;
+                Err(failed(format!("it ended early ({status}); its log is {}", dir.log())))
+            }
+        },
     }
 }
 

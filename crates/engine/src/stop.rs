@@ -6,6 +6,7 @@ use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::turn::Turn;
 use palisade_core::{Event, ProcessIdentity, SandboxId, State};
+use palisade_host::fault::Step;
 use palisade_protocol::client::Client;
 use palisade_protocol::{KeeperVerb, Open};
 use palisade_store::{Row, StoreError, StoredEvent};
@@ -44,8 +45,10 @@ impl Engine {
         if !row.state.has_keeper() {
             return Ok(Stopped::Already);
         }
+        let _lease = self.lease(None);
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
         self.ask_to_stop(&row, grace_ms).await;
+        EngineError::step(Step::StopAsked)?;
         let Some(keeper) = &row.keeper else {
             return Err(EngineError::WrongState {
                 name: row.name.clone(),
@@ -59,6 +62,7 @@ impl Engine {
             signal(keeper, Signal::KILL);
             wait_for_end(keeper, MARGIN).await;
         }
+        EngineError::step(Step::StopEnded)?;
         let row = match self.row(row.id().as_str()) {
             Ok(row) if row.keeper.as_ref() == Some(keeper) => self.recovered(row).await?,
             // Whoever keeps it now was started after the one we stopped.

@@ -2,6 +2,7 @@
 //! directories whose contents a sandbox wrote.
 
 pub mod descriptors;
+pub mod fault;
 pub mod memory;
 pub mod process;
 pub mod tree;

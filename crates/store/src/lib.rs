@@ -23,6 +23,6 @@ pub use intents::{BadIntent, Intent, IntentId, IntentKind, Intents};
 pub use open::Store;
 pub use palisade_core::ProcessIdentity;
 pub use record::{BadRow, Listing, Row};
-pub use sandboxes::{Inserted, NewSandbox};
+pub use sandboxes::{Found, Inserted, NewSandbox};
 pub use schema::VERSION;
 pub use trust::Trusted;

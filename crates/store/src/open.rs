@@ -39,6 +39,45 @@ impl Store {
         Ok(store)
     }
 
+    /// Moves a damaged store out of the way, with its journal, and says where to; `None` when it is sound after all,
+    /// as when another process has just done the same.
+    pub fn set_aside(directory: &Path, at: i64) -> Result<Option<PathBuf>, StoreError> {
+        let _lock = lock(&directory.join(LOCK))?;
+        let file = directory.join(FILE);
+        if !file.exists() || Self::connect(&file).and_then(|store| store.check()).is_ok() {
+            return Ok(None);
+        }
+        let aside = free_name(directory, &format!("{FILE}.corrupt-{}", palisade_core::time::stamp(at)));
+        for suffix in ["-wal", "-shm", ""] {
+            let with = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
+            match fs::rename(with(&file), with(&aside)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::from_io(&file, "set the damaged store aside", &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(aside))
+    }
+
+    /// Reads everything, which finds damage that no ordinary query would come upon.
+    fn check(&self) -> Result<(), StoreError> {
+        self.known_version()?;
+        let verdict: String = self
+            .connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(self.failed("check the store"))?;
+        if verdict == "ok" {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt { file: self.file.clone(), why: verdict })
+    }
+
+    /// Whether there is a store in the directory, in whatever condition.
+    pub fn exists(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -138,6 +177,13 @@ impl Store {
             schema::migrate(transaction, from, instance).map_err(self.failed(what))
         })
     }
+}
+
+/// The name itself, or with a number when it is taken.
+fn free_name(directory: &Path, name: &str) -> PathBuf {
+    let numbered = (2..).map(|number| directory.join(format!("{name}-{number}")));
+    let mut names = std::iter::once(directory.join(name)).chain(numbered);
+    names.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -98,9 +98,9 @@ fn files(state: &Path) -> BTreeSet<PathBuf> {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let path = entry.path();
             let standing = directory == state && STANDING.iter().any(|name| entry.file_name() == *name);
-            // The two directories that hold sandboxes' and fences' own entries stay.
+            // The directories that hold the entries of sandboxes, fences, runs and leases stay.
             let holder = directory == state
-                && ["sandboxes", "fences", "runs"].iter().any(|name| entry.file_name() == *name);
+                && ["sandboxes", "fences", "runs", "leases"].iter().any(|name| entry.file_name() == *name);
             if !standing && !holder {
                 found.insert(path.clone());
             }

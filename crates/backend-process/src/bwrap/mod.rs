@@ -15,6 +15,7 @@ use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, Layout, Leftover, Liveness,
     Method, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
+use palisade_host::fault::Step;
 use palisade_host::{process, tree};
 use prepare::Held;
 use rustix::fd::OwnedFd;
@@ -118,7 +119,7 @@ impl BwrapBackend {
                     Some(info) => join(&group, &warden, info).await,
                     None => Ok(()),
                 };
-                match joined {
+                match joined.and_then(|()| crate::step(Step::LaunchStarted)) {
                     Ok(()) => return Ok((warden, ours, group)),
                     Err(error) => (Some(warden), Some(group), error),
                 }
@@ -146,7 +147,10 @@ impl BwrapBackend {
             running.warden.kill();
             running.warden.end().await;
         }
+        let passed = crate::step(Step::LaunchEnded);
         running.held.release();
+        let released = crate::step(Step::FenceReleased);
+        passed.and(released)?;
         running.group.remove().map_err(BackendError::io("remove the sandbox's cgroup"))
     }
 
@@ -201,7 +205,13 @@ fn make_group(means: &Means, spec: &SandboxSpec) -> Result<Group, BackendError> 
     let limits = Limits::of(&spec.policy.resources, machine::memory(), machine::processors());
     let leaf = leaf(spec);
     let group = means.group(&spec.owner, &leaf, &spec.policy.resources, &limits)?;
-    means.adopt(&leaf, std::process::id(), &limits)?;
+    let joined =
+        means.adopt(&leaf, std::process::id(), &limits).and_then(|()| crate::step(Step::LaunchGroup));
+    if let Err(error) = joined {
+        // A failure here must not hide the first one; what stays is found by its name.
+        let _ = group.remove();
+        return Err(error);
+    }
     Ok(group)
 }
 
@@ -267,6 +277,7 @@ pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
             .map_err(BackendError::io(format!("make {path}")))
     };
     make(dir.path(), true)?;
+    crate::step(Step::CreateDirectory)?;
     for path in [dir.home(), dir.workspace()] {
         make(&path, true)?;
         if rustix::process::geteuid().is_root() {
@@ -274,7 +285,7 @@ pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
                 .map_err(BackendError::io(format!("give {path} to the sandbox's uid")))?;
         }
     }
-    Ok(())
+    crate::step(Step::CreatePlaces)
 }
 
 pub(crate) fn remove_directories(spec: &SandboxSpec) -> Result<(), BackendError> {

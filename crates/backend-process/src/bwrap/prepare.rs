@@ -4,6 +4,7 @@ use super::facts::HostFacts;
 use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, is_text_file, nul_separated, plan};
 use crate::ProcessConfig;
 use crate::fence::{self, DirectoryLock, Journal};
+use crate::marked;
 use crate::seccomp::{self, SetIdBits};
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
@@ -11,6 +12,8 @@ use palisade_core::policy::{HOME, WORKSPACE};
 use palisade_core::{
     Access, BackendError, GuestPath, HostPath, Method, Mount, Network, Policy, SandboxSpec, Workspace,
 };
+use palisade_host::fault::Step;
+use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::ffi::OsString;
@@ -142,12 +145,14 @@ fn guard(
     resolved: &mut Resolved,
 ) -> Result<(), BackendError> {
     held.locks.push(DirectoryLock::take(host)?);
+    crate::step(Step::FenceLocked)?;
     // What a killed run left there would pass for the user's own, and could not be told from it later.
     let journals = config.state.join("fences");
     Journal::settle(&journals, host);
     let plan = fence::survey(host, &config.git_config)?;
     let name = format!("{}-{}", spec.id, held.journals.len());
     held.journals.extend(Journal::begin(&journals, &name, host, plan.placeholders)?);
+    crate::step(Step::FenceMade)?;
     for (relative, access) in plan.binds {
         let inside = format!("{guest}/{}", relative.display());
         let host = host.join(relative);
@@ -280,6 +285,7 @@ pub(super) fn launch(
     words.extend(command);
     Ok(Launch {
         program: bwrap,
+        name: Some(marked::launcher_name(&process::this_process()).into()),
         arguments: words,
         descriptors,
         detour: None,

@@ -182,8 +182,14 @@ async fn follows_links(config: &ProcessConfig, bwrap: PathBuf) -> Result<bool, S
                     ])
                     .chain(["--", "/usr/bin/true"].map(Into::into))
                     .collect();
-            let launch =
-                Launch { program: bwrap, arguments, descriptors: Vec::new(), detour: None, identity: None };
+            let launch = Launch {
+                program: bwrap,
+                name: None,
+                arguments,
+                descriptors: Vec::new(),
+                detour: None,
+                identity: None,
+            };
             run(move || Ok(launch)).await.map_err(|error| error.to_string())
         }
     };

@@ -203,6 +203,8 @@ impl Hierarchies {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.make_parents(point, directory)?
                 }
+                // Whoever starts this sandbox is alone in it, so what is there was left by a start that died.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => remove(directory)?,
                 other => return other,
             }
         }

@@ -2,7 +2,9 @@
 //! taken away: one small file per fenced directory and run, in a directory of our own.
 
 use super::placeholder::Placeholder;
+use crate::marked;
 use palisade_core::{BackendError, HostPath, ProcessIdentity};
+use palisade_host::fault::Step;
 use palisade_host::process;
 use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
@@ -47,7 +49,7 @@ impl Journal {
             .and_then(|()| std::fs::rename(&fresh, &file))
             .map_err(io(format!("write {}", file.display())))?;
         let journal = Self { file, entry };
-        match journal.make() {
+        match crate::step(Step::FenceJournal).and_then(|()| journal.make()) {
             Ok(()) => Ok(Some(journal)),
             Err(error) => {
                 journal.end();
@@ -90,6 +92,14 @@ impl Journal {
         let _ = std::fs::remove_file(&self.file);
     }
 
+    /// As [`Journal::end`], for a process that is gone. What it had started may still be at work for a moment, and
+    /// would make a placeholder again that is taken away under it. An entry that stays is found the next time.
+    fn end_of_the_dead(&self) {
+        if marked::end_launcher(&self.entry.owner) {
+            self.end();
+        }
+    }
+
     /// Finishes entries whose process is gone; each is described.
     pub fn sweep(journals: &HostPath, dry_run: bool) -> Vec<String> {
         let mut found = Vec::new();
@@ -102,7 +112,7 @@ impl Journal {
         for journal in Self::dead(journals) {
             found.push(format!("placeholders in {}", journal.entry.directory));
             if !dry_run {
-                journal.end();
+                journal.end_of_the_dead();
             }
         }
         found
@@ -111,7 +121,8 @@ impl Journal {
     /// Finishes the dead entries of one directory, for whoever holds its lock.
     pub fn settle(journals: &HostPath, directory: &HostPath) {
         let dead = Self::dead(journals).into_iter();
-        dead.filter(|journal| journal.entry.directory == *directory).for_each(|journal| journal.end());
+        dead.filter(|journal| journal.entry.directory == *directory)
+            .for_each(|journal| journal.end_of_the_dead());
     }
 
     /// Entries whose process is gone.

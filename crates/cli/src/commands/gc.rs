@@ -3,6 +3,8 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
+use palisade_core::printable;
+use palisade_engine::GcItem;
 
 /// Finish or undo what a crash left behind, and nothing else
 #[derive(Debug, clap::Args)]
@@ -25,9 +27,17 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         output::note("nothing to clean up");
     }
     for item in items {
-        let action = format!("{:?}", item.action).to_lowercase();
-        let tense = if arguments.dry_run { "would be " } else { "" };
-        output::data(&format!("{}: {tense}{action}\n", palisade_core::printable(&item.what)))?;
+        let would = if arguments.dry_run { "would be " } else { "" };
+        output::data(&format!("{}: {would}{}\n", printable(&item.what), action(&item)))?;
     }
     Ok(OK)
+}
+
+/// One line for what was done.
+pub(crate) fn describe(item: &GcItem) -> String {
+    format!("{}: {}", printable(&item.what), action(item))
+}
+
+fn action(item: &GcItem) -> String {
+    format!("{:?}", item.action).to_lowercase()
 }

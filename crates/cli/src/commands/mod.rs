@@ -23,6 +23,7 @@ use crate::Status;
 use crate::arguments::{Cli, Command};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output;
 
 pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
     let global = &cli.global;
@@ -31,11 +32,11 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Run(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
-            block_on(run::run(&context, arguments))
+            block_on(tidily(&context, run::run(&context, arguments)))
         }
         Command::Create(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
-            block_on(create::run(&context, arguments))
+            block_on(tidily(&context, create::run(&context, arguments)))
         }
         Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
@@ -50,9 +51,9 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
 
 async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure> {
     match command {
-        Command::Start(arguments) => start::run(context, &arguments).await,
-        Command::Stop(arguments) => stop::run(context, &arguments).await,
-        Command::Rm(arguments) => rm::run(context, &arguments).await,
+        Command::Start(arguments) => tidily(context, start::run(context, &arguments)).await,
+        Command::Stop(arguments) => tidily(context, stop::run(context, &arguments)).await,
+        Command::Rm(arguments) => tidily(context, rm::run(context, &arguments)).await,
         Command::Ls(arguments) => ls::run(context, &arguments),
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,
@@ -68,6 +69,17 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
             Err(Failure::internal("this command is handled before"))
         }
     }
+}
+
+/// A command that changes something first puts in order what a crash has left, and says so.
+async fn tidily(
+    context: &Context,
+    command: impl Future<Output = Result<Status, Failure>>,
+) -> Result<Status, Failure> {
+    for item in context.engine.tidy().await {
+        output::note(&format!("recovered from a crash: {}", gc::describe(&item)));
+    }
+    command.await
 }
 
 /// One thread is enough for everything this program waits for, and starts fastest.

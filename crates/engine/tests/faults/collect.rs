@@ -120,16 +120,25 @@ async fn one_sandbox_that_cannot_be_put_in_order_does_not_keep_the_others_from_i
 }
 
 #[tokio::test]
-async fn only_what_no_record_knows_is_discarded() {
+async fn only_what_no_living_sandbox_needs_is_discarded() {
     let scene = Scene::new();
-    let row = scene.created("web").await;
-    scene.fake.leave("known", Some(row.id().clone()));
-    scene.fake.leave("unknown", Some(SandboxId::from_random([9; 15])));
-    scene.fake.leave("nobody's", None);
-    let told = [item("thing unknown", GcAction::Removed), item("thing nobody's", GcAction::Removed)];
+    let idle = scene.created("idle").await;
+    let busy = scene.created("busy").await;
+    let store = scene.store();
+    store.transition(busy.id(), State::Starting, None, 0).unwrap();
+    assert!(store.adopt(busy.id(), &process::this_process()).unwrap());
+    scene.fake.leave("of one that runs", Some(busy.id().clone()));
+    scene.fake.leave("of one that does not", Some(idle.id().clone()));
+    scene.fake.leave("of one unknown", Some(SandboxId::from_random([9; 15])));
+    scene.fake.leave("of nobody", None);
+    let told = ["of one that does not", "of one unknown", "of nobody"]
+        .map(|key| item(&format!("thing {key}"), GcAction::Removed));
     assert_eq!(scene.engine().gc(true).await.unwrap(), told);
     assert_eq!(scene.fake.calls(), Vec::<String>::new());
     assert_eq!(scene.engine().gc(false).await.unwrap(), told);
-    assert_eq!(scene.fake.calls(), ["discard unknown", "discard nobody's"]);
+    assert_eq!(
+        scene.fake.calls(),
+        ["discard of one that does not", "discard of one unknown", "discard of nobody"]
+    );
     assert_eq!(scene.engine().gc(false).await.unwrap(), []);
 }

@@ -202,6 +202,7 @@ impl Scene {
             keeper_command: ["/bin/sh", "-c", keeper, "keeper"].map(OsString::from).to_vec(),
             keeper_environment: vec![("REPORT".into(), self.report().into())],
             backends: Box::new(Provider(Arc::clone(&self.fake))),
+            tell: Box::new(|_| {}),
         })
     }
 
@@ -213,6 +214,10 @@ impl Scene {
     /// A file for what a keeper in this very process reports.
     pub(crate) fn report(&self) -> std::path::PathBuf {
         self.state.path().join("report")
+    }
+
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.state.path()
     }
 
     pub(crate) fn store(&self) -> Store {

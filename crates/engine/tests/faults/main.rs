@@ -6,4 +6,5 @@
 mod collect;
 mod fake;
 mod keep;
+mod leases;
 mod verbs;

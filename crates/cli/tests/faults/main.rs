@@ -1,0 +1,194 @@
+//! A fault at every step of every verb: the program fails there, and dies there. What is left is put in order by one
+//! `gc`, nothing of it remains, and the next commands work.
+//!
+//! Which steps there are comes from the code (`palisade_host::fault::Step`), and which of them a scenario passes
+//! comes from running it once. A step that no scenario passes fails a test of its own, so a new one must be reached.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helpers may fail loudly")]
+
+use palisade_host::fault::Step;
+use palisade_testing::{Instance, Outcome, Traces, eventually, requires};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+type Words = &'static [&'static str];
+
+/// A life of a sandbox over a bound directory, so that there is a fence as well.
+const LIFE: &[Words] = &[
+    &["create", "web", "-w", "project"],
+    &["start", "web"],
+    &["exec", "web", "--", "true"],
+    &["stop", "--grace", "0", "web"],
+    &["start", "web"],
+    &["rm", "--force", "web"],
+];
+const RUN: &[Words] = &[&["run", "-w", "project", "--", "true"]];
+/// The first two leave an intent and a thing without an owner, see [`Scene::prepare`].
+const COLLECTION: &[Words] = &[&["gc"]];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scenario {
+    Life,
+    Run,
+    Collection,
+}
+
+impl Scenario {
+    const ALL: [Scenario; 3] = [Scenario::Life, Scenario::Run, Scenario::Collection];
+
+    fn commands(self) -> &'static [Words] {
+        match self {
+            Scenario::Life => LIFE,
+            Scenario::Run => RUN,
+            Scenario::Collection => COLLECTION,
+        }
+    }
+}
+
+struct Scene {
+    instance: Instance,
+    /// Made by the process that comes to the step first, or filled with the steps that are passed.
+    marker: PathBuf,
+}
+
+impl Scene {
+    fn new(scenario: Scenario) -> Self {
+        let instance = Instance::with_method("bwrap");
+        std::fs::create_dir(instance.work().join("project")).unwrap();
+        let scene = Self { marker: instance.home().join("marker"), instance };
+        if scenario == Scenario::Collection {
+            scene.leave_a_crash();
+        }
+        scene
+    }
+
+    fn with_fault(&self, plan: &str, words: Words) -> Outcome {
+        let mut command = self.instance.command(words);
+        command.env("PALISADE_FAULT", format!("{plan}@{}", self.marker.display()));
+        Instance::finish(&mut command)
+    }
+
+    /// A create and a run that died half-way.
+    fn leave_a_crash(&self) {
+        for (step, words) in [
+            ("create.made", &["create", "half"] as Words),
+            ("run.greeted", &["run", "-w", "project", "--", "true"]),
+        ] {
+            let killed = self.with_fault(&format!("kill:{step}"), words);
+            assert_eq!(killed.code, -9, "{killed:?}");
+            std::fs::remove_file(&self.marker).unwrap();
+            // A lease of the dead would have the next of these clean up before it.
+            for lease in std::fs::read_dir(self.instance.state().join("leases")).unwrap().flatten() {
+                std::fs::remove_file(lease.path()).unwrap();
+            }
+        }
+    }
+}
+
+/// The steps that a scenario passes when nothing goes wrong.
+fn passed(scenario: Scenario) -> BTreeSet<String> {
+    let scene = Scene::new(scenario);
+    for words in scenario.commands() {
+        scene.with_fault("trace", words).ok();
+    }
+    // A keeper passes its last steps after the command that asked it to.
+    eventually("every process of the scenario ends", || Traces::of(&scene.instance).processes.is_empty());
+    let text = std::fs::read_to_string(&scene.marker).expect("a program built with debug assertions");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Breaks the scenario at each of its steps, one after another.
+fn broken_at_every_step(scenario: Scenario, kind: &str) {
+    for step in passed(scenario) {
+        let scene = Scene::new(scenario);
+        let instance = &scene.instance;
+        let told = scenario.commands().iter().find_map(|words| {
+            let outcome = scene.with_fault(&format!("{kind}:{step}"), words);
+            scene.marker.exists().then_some((words, outcome))
+        });
+        let (words, outcome) = told.expect("the step is passed again");
+        let context = format!("{kind} at {step} in {words:?}: {outcome:#?}");
+        assert!(outcome.code != 70 && !outcome.stderr.contains("panicked"), "{context}");
+        eventually(&format!("only keepers are left. {context}"), || only_keepers(instance));
+        let collected = instance.run(["gc"]);
+        assert_eq!(collected.code, 0, "{collected:?} after {context}");
+        let names = names(instance);
+        for name in &names {
+            let removed = instance.run(["rm", "--force", name]);
+            assert_eq!(removed.code, 0, "{removed:?} after {context}");
+        }
+        let traces = Traces::of(instance);
+        assert!(traces.is_clean(), "{traces:#?} after {context}");
+        let left: Vec<_> = std::fs::read_dir(instance.work().join("project")).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?} after {context}");
+        for next in
+            [&["create", "next", "--start"] as Words, &["exec", "next", "--", "true"], &["rm", "-f", "next"]]
+        {
+            let outcome = instance.run(next);
+            assert_eq!(outcome.code, 0, "{next:?}: {outcome:?} after {context}");
+        }
+    }
+}
+
+/// Whether the processes there are belong to sandboxes that the list shows as alive.
+fn only_keepers(instance: &Instance) -> bool {
+    let alive = rows(instance)
+        .iter()
+        .filter(|(_, state)| ["starting", "running", "stopping"].contains(&state.as_str()))
+        .count();
+    Traces::of(instance).processes.len() == alive
+}
+
+fn rows(instance: &Instance) -> Vec<(String, String)> {
+    let rows = instance.run(["ls", "--json"]).ok().json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    rows.as_array().unwrap().iter().map(|row| (text(&row["name"]), text(&row["state"]))).collect()
+}
+
+fn names(instance: &Instance) -> Vec<String> {
+    rows(instance).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_step_there_is_is_passed_by_some_scenario() {
+    requires!(bwrap);
+    let passed: BTreeSet<String> = Scenario::ALL.into_iter().flat_map(passed).collect();
+    let all: BTreeSet<String> = Step::ALL.iter().map(|step| step.name().to_owned()).collect();
+    assert_eq!(passed, all);
+}
+
+#[test]
+fn a_sandbox_whose_life_fails_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Life, "fail");
+}
+
+#[test]
+fn a_sandbox_whose_life_is_cut_off_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Life, "kill");
+}
+
+#[test]
+fn a_run_that_fails_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Run, "fail");
+}
+
+#[test]
+fn a_run_that_is_cut_off_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Run, "kill");
+}
+
+#[test]
+fn a_collection_that_fails_at_any_step_can_be_repeated() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Collection, "fail");
+}
+
+#[test]
+fn a_collection_that_is_cut_off_at_any_step_can_be_repeated() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Collection, "kill");
+}

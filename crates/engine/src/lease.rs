@@ -1,0 +1,111 @@
+//! Leases: who is in the middle of something, as one file per process in `leases/`.
+//!
+//! A verb and a keeper write theirs before they make anything and take it away when all is in order again, so a lease
+//! whose process is dead says that something may have been left. A command looks at that one directory when it
+//! begins, and collects only when it finds such a lease: that is the whole price of cleaning up by itself.
+//!
+//! A lease is a hint, never the truth. What may be taken away is judged by the process identities in the record and
+//! in the names of things, as `gc` always does; so a lease that cannot be written (a full disk) costs nothing but the
+//! automatic look.
+
+use crate::engine::Engine;
+use palisade_core::{HostPath, ProcessIdentity, SandboxId};
+use palisade_host::fault::{self, Step};
+use palisade_host::process;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Result, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+const DIRECTORY: &str = "leases";
+
+/// Given back when dropped.
+#[derive(Debug)]
+#[must_use = "the lease ends when this is dropped"]
+pub(crate) struct Lease {
+    file: Option<PathBuf>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // Should this fail, the next command collects for nothing.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Engine {
+    /// Says that this process is at work. `keeps` is the sandbox that it keeps, for whoever has lost the record.
+    pub(crate) fn lease(&self, keeps: Option<&SandboxId>) -> Lease {
+        let path = self.leases().join(name(&process::this_process()));
+        let text = keeps.map_or("", SandboxId::as_str);
+        // Two verbs of one process share the lease of the first.
+        let file = match write(&self.leases(), &path, text) {
+            Ok(()) => Some(path.into()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
+            Err(error) => {
+                tracing::debug!(%error, "no lease could be written");
+                None
+            }
+        };
+        let lease = Lease { file };
+        // A step to die at; failing makes no difference to a hint.
+        let _ = fault::at(Step::LeaseTaken);
+        lease
+    }
+
+    /// Leases of processes that are gone: one listing, and a look at each process that has a lease.
+    pub(crate) fn dead_leases(&self) -> Vec<PathBuf> {
+        let Ok(entries) = std::fs::read_dir(self.leases()) else { return Vec::new() };
+        let mut boot = None;
+        let mut lives = |name: &str| {
+            let boot = boot.get_or_insert_with(process::boot_id);
+            let (label, its_boot) = name.split_once('.')?;
+            Some(its_boot == short(boot) && process::label_is_alive(label)?)
+        };
+        entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().and_then(&mut lives) != Some(true))
+            .map(|entry| entry.path())
+            .collect()
+    }
+
+    /// Who keeps which sandbox, as the living keepers' leases have it.
+    pub(crate) fn living_keepers(&self) -> Vec<(SandboxId, ProcessIdentity)> {
+        let Ok(entries) = std::fs::read_dir(self.leases()) else { return Vec::new() };
+        let keeper = |entry: std::fs::DirEntry| {
+            let pid = entry.file_name().to_str()?.split_once('-')?.0.parse().ok()?;
+            let identity = process::identify(pid).filter(|identity| *name(identity) == *entry.file_name())?;
+            let id = SandboxId::parse(&std::fs::read_to_string(entry.path()).ok()?).ok()?;
+            Some((id, identity))
+        };
+        entries.flatten().filter_map(keeper).collect()
+    }
+
+    fn leases(&self) -> HostPath {
+        self.config.state.join(DIRECTORY)
+    }
+}
+
+fn write(directory: &HostPath, path: &HostPath, text: &str) -> Result<()> {
+    let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = match open() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            open()?
+        }
+        other => other?,
+    };
+    file.write_all(text.as_bytes())
+}
+
+/// From which its process and its boot can be told.
+fn name(process: &ProcessIdentity) -> String {
+    format!("{}.{}", process::label(process), short(&process.boot))
+}
+
+/// As much of a boot's id as tells one boot from the next.
+fn short(boot: &str) -> &str {
+    boot.get(..8).unwrap_or(boot)
+}
