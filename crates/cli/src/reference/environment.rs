@@ -65,6 +65,10 @@ const DEVELOPMENT: &[Variable] = &[
         "PALISADE_REQUIRE",
         "Tools, separated by commas, without which a test fails instead of being skipped.",
     ),
+    variable(
+        "PALISADE_FAULT",
+        "Where to fail or die on purpose, in programs built with debug assertions; released ones do not know it.",
+    ),
     variable(super::UPDATE, "Write the documents that are made from the code; set by `make reference`."),
 ];
 
