@@ -47,6 +47,15 @@ pub struct Trees {
     pub unnameable: usize,
 }
 
+/// What would be lost, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Description {
+    /// Short id and subject; the newest twenty.
+    pub commits: Vec<String>,
+    /// Paths with uncommitted changes.
+    pub files: Vec<String>,
+}
+
 /// A working tree inside: `/workspace`, or one of its worktrees.
 pub struct Tree<'a> {
     inside: &'a dyn Inside,
@@ -163,6 +172,24 @@ impl<'a> Tree<'a> {
             }
         }
         Ok(trees)
+    }
+
+    /// What a branch has beyond `known` and what was sent in, for people: the sandbox's own words, tamed.
+    pub async fn describe(
+        &self,
+        branch: &BranchName,
+        known: Option<&ObjectId>,
+    ) -> Result<Description, InsideError> {
+        let arguments: Vec<&str> =
+            std::iter::once(branch.as_str()).chain(known.map(ObjectId::as_str)).collect();
+        let script = include_str!("inside/describe.sh");
+        let words = self.script("looking at the work", script, &arguments).await?;
+        let mut parts = words.splitn(2, String::is_empty);
+        let mut tamed = || -> Vec<String> {
+            let words = parts.next().unwrap_or_default();
+            words.iter().map(|word| printable(word)).collect()
+        };
+        Ok(Description { commits: tamed(), files: tamed() })
     }
 
     pub async fn add_worktree(&self, branch: &BranchName, path: &GuestPath) -> Result<(), InsideError> {

@@ -19,5 +19,5 @@ pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
 pub use exchange::{Fetched, Link, Progress, Wanted};
 pub use facts::{Change, Facts, Identity, Limit, NotUsable};
 pub use git::{Git, GitError, Invocation, Repository};
-pub use inside::{Arrival, Inside, InsideError, Snapshot, Tree, Trees};
+pub use inside::{Arrival, Description, Inside, InsideError, Snapshot, Tree, Trees};
 pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};

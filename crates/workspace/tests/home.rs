@@ -224,3 +224,18 @@ async fn branches_and_worktrees_inside_are_listed_and_made() {
     tree.remove_worktree(&place).await.unwrap();
     assert_eq!(tree.trees().await.unwrap().trees.len(), 1);
 }
+
+#[tokio::test]
+async fn what_would_be_lost_is_described_by_commits_and_files() {
+    let scene = Scene::new();
+    scene.send().await;
+    scene.inside(
+        "echo x > code && git commit --quiet -am 'rewrite \u{1b}[31m' && echo y > readme && echo z > new",
+    );
+    let tree = scene.tree(&Here);
+    tree.snapshot().await.unwrap();
+    let description = tree.describe(&branch("main"), None).await.unwrap();
+    let id = scene.inside("git rev-parse --short HEAD");
+    assert_eq!(description.commits, [format!("{id} rewrite \\u{{1b}}[31m")]);
+    assert_eq!(description.files, ["new", "readme"]);
+}

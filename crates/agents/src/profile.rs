@@ -1,0 +1,205 @@
+//! What Palisade knows of an agent: how to start it without anybody to answer its questions, and what it needs. A
+//! profile is data, in the same form whether it is built in or a user's own.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// In a profile's task command, the word that the task takes the place of.
+const TASK: &str = "{task}";
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    pub name: String,
+    pub description: String,
+    /// The program that must be found inside.
+    pub program: String,
+    pub interactive: Vec<String>,
+    /// With the task in the place of the word `{task}`.
+    pub task: Vec<String>,
+    /// Added to the interactive command when there is something to go on with.
+    #[serde(default)]
+    pub resume: Vec<String>,
+    /// Why it is right here that it asks for no permission.
+    pub unattended: String,
+    /// Hosts that it cannot work without.
+    #[serde(default)]
+    pub endpoints: Vec<String>,
+    pub install: Option<Install>,
+    #[serde(default)]
+    pub login: Login,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files that its home has from the start.
+    #[serde(default)]
+    pub home: Vec<HomeFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub enum Install {
+    /// A package of the npm registry.
+    Npm(String),
+    /// A program that the user has and names.
+    Path(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    /// Variables that are handed in when they are set on the host: keys and long-lived tokens, never files with
+    /// tokens that are good for one refresh.
+    #[serde(default)]
+    pub variables: Vec<String>,
+    #[serde(default)]
+    pub how: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HomeFile {
+    /// Below the sandbox's home.
+    pub path: String,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidProfile {
+    #[error("{origin}: {reason}")]
+    Form { origin: String, reason: String },
+    #[error("{origin}: {field} {reason}")]
+    Field { origin: String, field: &'static str, reason: String },
+}
+
+impl Profile {
+    /// Reads a profile; `origin` names it in errors.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, InvalidProfile> {
+        let profile: Profile = toml_edit::de::from_str(text).map_err(|error| InvalidProfile::Form {
+            origin: origin.into(),
+            reason: error.to_string().trim().to_owned(),
+        })?;
+        profile.objection().map_or(Ok(profile.clone()), |(field, reason)| {
+            Err(InvalidProfile::Field { origin: origin.into(), field, reason })
+        })
+    }
+
+    fn objection(&self) -> Option<(&'static str, String)> {
+        if let Err(error) = palisade_core::SandboxName::new(&self.name) {
+            return Some(("name", error.to_string().replace("sandbox name", "name")));
+        }
+        if self.interactive.is_empty() {
+            return Some(("interactive", "is empty".into()));
+        }
+        if self.task.iter().filter(|word| *word == TASK).count() != 1 {
+            return Some(("task", format!("needs the word {TASK} once")));
+        }
+        let bad = self.home.iter().find(|file| !is_below(&file.path))?;
+        Some(("home", format!("has a file that is not below the home: {}", bad.path.escape_debug())))
+    }
+
+    /// The command that works on one task and ends.
+    pub fn task_command(&self, task: &str) -> Vec<String> {
+        self.task.iter().map(|word| if word == TASK { task.to_owned() } else { word.clone() }).collect()
+    }
+}
+
+fn is_below(path: &str) -> bool {
+    let good =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.chars().any(char::is_control);
+    path.split('/').all(good)
+}
+
+const BUILT_IN: [(&str, &str); 5] = [
+    ("claude", include_str!("../profiles/claude.toml")),
+    ("codex", include_str!("../profiles/codex.toml")),
+    ("gemini", include_str!("../profiles/gemini.toml")),
+    ("kiro", include_str!("../profiles/kiro.toml")),
+    ("shell", include_str!("../profiles/shell.toml")),
+];
+
+/// The profiles there are. A user's own replaces a built-in one of the same name.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles(BTreeMap<String, Profile>);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent '{name}'; there are {known}")]
+pub struct UnknownAgent {
+    pub name: String,
+    pub known: String,
+    pub near: Option<String>,
+}
+
+impl Profiles {
+    /// `own` are a user's profiles: where each comes from, and its text.
+    pub fn load<'a>(own: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, InvalidProfile> {
+        let mut profiles = BTreeMap::new();
+        for (origin, text) in BUILT_IN.into_iter().chain(own) {
+            let profile = Profile::parse(origin, text)?;
+            profiles.insert(profile.name.clone(), profile);
+        }
+        Ok(Self(profiles))
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Profile, UnknownAgent> {
+        self.0.get(name).ok_or_else(|| {
+            let near = self.0.keys().filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
+            UnknownAgent {
+                name: palisade_core::printable(name),
+                known: self.0.keys().cloned().collect::<Vec<_>>().join(", "),
+                near: near.min_by_key(|known| strsim::damerau_levenshtein(known, name)).cloned(),
+            }
+        })
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Profile> {
+        self.0.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = r#"
+name = "mine"
+description = "my own"
+program = "mine"
+interactive = ["mine"]
+task = ["mine", "--do", "{task}"]
+unattended = "it never asks"
+"#;
+
+    #[test]
+    fn the_built_in_profiles_are_good_and_named_as_their_files() {
+        let profiles = Profiles::load([]).unwrap();
+        let names: Vec<&str> = profiles.all().map(|profile| profile.name.as_str()).collect();
+        assert_eq!(names, BUILT_IN.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn a_users_profile_joins_or_replaces() {
+        let again = OWN.replace("\"mine\"", "\"claude\"");
+        let profiles = Profiles::load([("a.toml", OWN), ("b.toml", again.as_str())]).unwrap();
+        assert_eq!(profiles.get("claude").unwrap().description, "my own");
+        assert_eq!(profiles.get("mine").unwrap().task_command("fix it"), ["mine", "--do", "fix it"]);
+    }
+
+    #[test]
+    fn an_unknown_agent_is_told_with_what_there_is() {
+        let error = Profiles::load([]).unwrap().get("cluade").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no agent 'cluade'; there are claude, codex, gemini, kiro, shell"
+        );
+        assert_eq!(error.near.as_deref(), Some("claude"));
+    }
+
+    #[test]
+    fn a_bad_profile_is_told_by_file_and_field() {
+        let told = |text: &str| Profile::parse("p.toml", text).unwrap_err().to_string();
+        assert!(told(&format!("{OWN}\ntypo = 1")).contains("typo"), "{}", told(&format!("{OWN}\ntypo = 1")));
+        assert_eq!(told(&OWN.replace("{task}", "task")), "p.toml: task needs the word {task} once");
+        let home = format!("{OWN}\n[[home]]\npath = \"../x\"\ntext = \"\"");
+        assert_eq!(told(&home), "p.toml: home has a file that is not below the home: ../x");
+    }
+}

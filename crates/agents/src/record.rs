@@ -1,0 +1,92 @@
+//! What is remembered of an agent's sandbox: a small file beside its home, which nothing inside can reach.
+
+use palisade_core::{HostPath, SandboxDir};
+use palisade_workspace::BranchName;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+const VERSION: u32 = 1;
+const FILE: &str = "agent.json";
+
+/// When work comes home by itself, as refs and never into a checked-out tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyncMode {
+    #[default]
+    Manual,
+    OnCommit,
+    OnIdle,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// The top of the host's working tree.
+    pub repository: HostPath,
+    branch: String,
+    /// The profile it was last started with.
+    pub agent: String,
+    #[serde(default)]
+    pub sync: SyncMode,
+}
+
+impl Record {
+    pub fn new(repository: HostPath, branch: &BranchName, agent: &str, sync: SyncMode) -> Self {
+        Self { version: VERSION, repository, branch: branch.as_str().into(), agent: agent.into(), sync }
+    }
+
+    /// The host's branch that was sent in last.
+    pub fn branch(&self) -> Option<BranchName> {
+        BranchName::new(&self.branch).ok()
+    }
+
+    /// `None` when the sandbox is none of an agent's.
+    pub fn read(dir: &SandboxDir) -> std::io::Result<Option<Self>> {
+        let text = match std::fs::read_to_string(dir.path().join(FILE)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let record: Self = serde_json::from_str(&text).map_err(std::io::Error::other)?;
+        if record.version > VERSION {
+            return Err(std::io::Error::other("it was written by a newer palisade"));
+        }
+        Ok(Some(record))
+    }
+
+    /// In one step: a reader finds the old or the new one.
+    pub fn write(&self, dir: &SandboxDir) -> std::io::Result<()> {
+        let fresh = dir.path().join(format!(".{FILE}"));
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(&serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?)?;
+        std::fs::rename(fresh, dir.path().join(FILE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back_and_absence_is_no_error() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = SandboxDir::new(HostPath::new(place.path()).unwrap());
+        assert_eq!(Record::read(&dir).unwrap(), None);
+        let branch = BranchName::new("feature/x").unwrap();
+        let record = Record::new(HostPath::new("/repo").unwrap(), &branch, "claude", SyncMode::OnCommit);
+        record.write(&dir).unwrap();
+        assert_eq!(Record::read(&dir).unwrap().as_ref(), Some(&record));
+        assert_eq!(record.branch(), Some(branch));
+    }
+
+    #[test]
+    fn a_newer_record_is_not_guessed_at() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = SandboxDir::new(HostPath::new(place.path()).unwrap());
+        let text = r#"{"version":2,"repository":"/r","branch":"b","agent":"a"}"#;
+        std::fs::write(place.path().join(FILE), text).unwrap();
+        assert!(Record::read(&dir).unwrap_err().to_string().contains("newer"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a repository, a sandbox and host git meet: what every agent command starts from.
+
+use crate::error::AgentError;
+use crate::record::Record;
+use palisade_core::{Layout, SandboxName};
+use palisade_engine::{Connection, Engine};
+use palisade_store::Row;
+use palisade_workspace::{Git, Link, SandboxRefs, Tree};
+use std::ffi::OsString;
+
+#[derive(Debug)]
+pub struct Workshop<'a> {
+    pub engine: &'a Engine,
+    pub git: Git,
+    /// A shell command that becomes the transport to a sandbox's repository when the sandbox's id is appended.
+    pub transport: OsString,
+}
+
+/// A sandbox in which an agent works.
+#[derive(Debug)]
+pub struct AgentSandbox {
+    pub row: Row,
+    pub record: Record,
+}
+
+impl AgentSandbox {
+    pub fn name(&self) -> &SandboxName {
+        &self.row.name
+    }
+
+    pub fn refs(&self) -> SandboxRefs {
+        SandboxRefs::new(self.row.name.clone())
+    }
+}
+
+impl Workshop<'_> {
+    /// An agent's sandbox by name or id.
+    pub fn find(&self, name: &str) -> Result<AgentSandbox, AgentError> {
+        let row = self.engine.store()?.find(name).map_err(palisade_engine::EngineError::from)?;
+        match record(&row)? {
+            Some(record) => Ok(AgentSandbox { record, row }),
+            None => Err(AgentError::NotAnAgents { name: row.name }),
+        }
+    }
+
+    /// All sandboxes in which agents work.
+    pub fn all(&self) -> Result<Vec<AgentSandbox>, AgentError> {
+        let rows = self.engine.store()?.list().map_err(palisade_engine::EngineError::from)?.rows;
+        let mut found = Vec::new();
+        for row in rows {
+            if let Some(record) = record(&row)? {
+                found.push(AgentSandbox { row, record });
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn link(&self, sandbox: &Row, layout: &Layout) -> Link {
+        let mut command = self.transport.clone();
+        command.push(" ");
+        // Letters and digits only, so it needs no quoting.
+        command.push(sandbox.id().as_str());
+        Link { command, directory: layout.workspace.clone() }
+    }
+}
+
+/// A working tree in a running sandbox.
+pub(crate) fn tree<'a>(connection: &'a Connection, directory: &str) -> Tree<'a> {
+    let variables = connection.layout.environment.iter();
+    let variables = variables.map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    Tree::new(&connection.client, variables, directory)
+}
+
+fn record(row: &Row) -> Result<Option<Record>, AgentError> {
+    let Some(dir) = &row.spec.dir else { return Ok(None) };
+    Record::read(dir).map_err(AgentError::io(format!("the record of sandbox '{}'", row.name)))
+}
