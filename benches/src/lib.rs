@@ -13,6 +13,7 @@ pub mod interrupt;
 mod peers;
 mod processes;
 mod program;
+mod pty;
 mod report;
 mod samples;
 mod scene;

@@ -1,5 +1,6 @@
 //! The comparisons and their bars. To add one, add a line here and a function that prepares its two sides.
 
+mod attach;
 mod exec;
 mod idle;
 mod lifecycle;
@@ -54,6 +55,13 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::AtMost(8.0),
         runs: BULK,
         prepare: idle::memory,
+    },
+    Comparison {
+        name: "attach to the first screen",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(50.0),
+        runs: SLOW,
+        prepare: attach::first_screen,
     },
     Comparison {
         name: "ls beside 200 idle sandboxes",
