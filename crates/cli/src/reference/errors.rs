@@ -41,7 +41,7 @@ struct Error {
 type Errors = BTreeMap<String, Error>;
 
 fn errors() -> Errors {
-    let sources = sources::all();
+    let sources = sources::of_the_program();
     let mut errors = Errors::new();
     for source in &sources {
         of_enums(source, &mut errors);

@@ -10,11 +10,39 @@ pub(super) struct Source {
     pub(super) items: Vec<Item>,
 }
 
-/// All of it but tests and what makes the documents.
+/// Every crate, without its tests and without what makes the documents.
 pub(super) fn all() -> Vec<Source> {
+    read(list(&repository().join("crates")))
+}
+
+/// The crates that are part of the program.
+pub(super) fn of_the_program() -> Vec<Source> {
+    let mut crates = vec![repository().join("crates/cli")];
+    let mut next = 0;
+    while let Some(directory) = crates.get(next) {
+        for dependency in dependencies(directory) {
+            if !crates.contains(&dependency) {
+                crates.push(dependency);
+            }
+        }
+        next += 1;
+    }
+    read(crates)
+}
+
+/// The crates of ours that this one needs outside its tests. A crate's directory has its name without the prefix.
+fn dependencies(directory: &Path) -> Vec<PathBuf> {
+    let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).expect("a manifest");
+    let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    let lines = section.take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.strip_prefix("palisade-")?.split(['.', ' ']).next());
+    names.map(|name| repository().join("crates").join(name)).collect()
+}
+
+fn read(crates: Vec<PathBuf>) -> Vec<Source> {
     let mut files = Vec::new();
-    for crate_directory in list(&repository().join("crates")) {
-        collect(&crate_directory.join("src"), &mut files);
+    for directory in crates {
+        collect(&directory.join("src"), &mut files);
     }
     files.sort();
     assert!(files.len() > 50, "the sources were not found: {files:?}");
