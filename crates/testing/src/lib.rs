@@ -8,6 +8,7 @@
     reason = "a test that cannot be set up should fail loudly"
 )]
 
+mod collector;
 mod gate;
 mod instance;
 pub mod probe;
@@ -15,6 +16,7 @@ mod pty;
 mod traces;
 mod wait;
 
+pub use collector::{Answer, Collector, Delivery, Span};
 pub use gate::{Gate, is_root};
 pub use instance::{Instance, Outcome, palisade_binary};
 pub use pty::Pty;
