@@ -30,6 +30,9 @@ pub(crate) struct GlobalFlags {
     /// Form of log lines: text or json
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
     pub(crate) log_format: Option<String>,
+    /// The name of the command, as the parser found it.
+    #[arg(skip)]
+    pub(crate) command: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,7 +54,7 @@ pub(crate) enum Command {
     Config(commands::config::Arguments),
     Trust(commands::trust::Arguments),
     Completions(commands::completions::Arguments),
-    #[command(name = "__keeper", hide = true)]
+    #[command(name = crate::telemetry::KEEPER, hide = true)]
     Keeper(commands::keeper::Arguments),
 }
 

@@ -40,7 +40,10 @@ impl Context {
     pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
         let state = state_directory()?;
         let project = project(&state)?;
-        Self::new(state, global, policy, project)
+        let context = Self::new(state, global, policy, project)?;
+        let selection = context.settings.method();
+        crate::telemetry::selected(selection.method, || selection.origin.to_string());
+        Ok(context)
     }
 
     /// For commands about sandboxes that exist already: what a project's file says, or whether it is trusted, must
@@ -56,7 +59,7 @@ impl Context {
         project: Option<ProjectSource>,
     ) -> Result<Self, Failure> {
         let settings = settings(global, policy, project)?;
-        crate::logging::start(&settings);
+        crate::logging::start(&settings, &global.command);
         let guest = guest_binary()?;
         let engine = engine(state, &settings, guest.clone())?;
         Ok(Self { settings, engine, guest })
@@ -83,16 +86,17 @@ impl Context {
 
     /// Says which method is used and why. On the fast path the start itself is the check.
     pub(crate) fn announce(&self, method: Method) {
+        let origin = || match self.settings.method() {
+            selection if selection.method == method => selection.origin.to_string(),
+            _ => "recorded when the sandbox was created".to_owned(),
+        };
+        crate::telemetry::selected(method, origin);
         if tracing::enabled!(tracing::Level::INFO) {
-            let origin = match self.settings.method() {
-                selection if selection.method == method => selection.origin.to_string(),
-                _ => "recorded when the sandbox was created".to_owned(),
-            };
             let preflight = match self.engine.remembered_preflight(method) {
                 Some(_) => "passed before",
                 None => "by the start itself",
             };
-            tracing::info!(sandbox.select = %method, origin, preflight, "sandbox method");
+            tracing::info!(sandbox.select = %method, origin = origin(), preflight, "sandbox method");
         }
         if method == Method::Noop {
             crate::output::warning(
@@ -262,7 +266,8 @@ fn keeper_environment() -> Vec<(OsString, OsString)> {
         #[cfg(debug_assertions)]
         FAULT_VARIABLE,
     ];
-    KEPT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+    let kept = KEPT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+    kept.chain(crate::telemetry::keeper_environment()).collect()
 }
 
 pub(crate) fn now() -> i64 {
@@ -283,8 +288,8 @@ fn engine(state: HostPath, settings: &Settings, guest: HostPath) -> Result<Engin
     Ok(Engine::new(EngineConfig {
         state,
         uid_base: settings.uid_base.value,
-        keeper_command: vec![this_program()?.into(), "__keeper".into()],
-        keeper_environment: keeper_environment(),
+        keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
+        keeper_environment: Box::new(keeper_environment),
         backends: Box::new(Backends::new(process)),
         tell: Box::new(crate::output::warning),
     }))

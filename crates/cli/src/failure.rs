@@ -36,6 +36,16 @@ impl Failure {
         Self::Told { code: "internal", exit: ExitCode::Internal, message: message.into(), hints }
     }
 
+    /// The stable code of the error.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::Engine(error) => error.code(),
+            Self::Config(error) => error.code(),
+            Self::Told { code, .. } => code,
+        }
+    }
+
     /// Tells the user, and gives the exit status.
     pub(crate) fn report(self) -> Status {
         match self {

@@ -15,6 +15,7 @@ mod output;
 #[cfg(test)]
 mod reference;
 mod relay;
+mod telemetry;
 mod terminal;
 mod view;
 mod writer;
@@ -47,8 +48,12 @@ fn start() -> i32 {
     let arguments = called_as(std::env::args_os().collect());
     let status = match parse(&arguments).and_then(commands::run) {
         Ok(status) => status,
-        Err(failure) => failure.report(),
+        Err(failure) => {
+            telemetry::failed(&failure);
+            failure.report()
+        }
     };
+    telemetry::finish(status);
     // Helper threads may still wait for input that nobody needs any more, so the process is ended outright.
     std::process::exit(i32::from(status))
 }
@@ -59,7 +64,9 @@ fn parse(arguments: &[OsString]) -> Result<Cli, Failure> {
     // Not freed: the program is short and the tree of commands is large.
     let mut command = std::mem::ManuallyDrop::new(command);
     let matches = command.try_get_matches_from_mut(arguments).map_err(Failure::Usage)?;
-    Cli::from_arg_matches(&matches).map_err(Failure::Usage)
+    let mut cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
+    cli.global.command = matches.subcommand_name().unwrap_or_default().to_owned();
+    Ok(cli)
 }
 
 /// The names under which the specifications know this program; each is a link to it.

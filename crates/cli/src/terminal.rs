@@ -64,6 +64,7 @@ pub(crate) fn restore_on_panic() {
     std::panic::set_hook(Box::new(move |panic| {
         restore();
         tell(panic);
+        crate::telemetry::finish(palisade_core::ExitCode::Internal as crate::Status);
         std::process::exit(palisade_core::ExitCode::Internal as i32);
     }));
 }

@@ -20,7 +20,7 @@ names! {
     GC = "sandbox.gc";
     /// A method is tried for real.
     PREFLIGHT = "sandbox.preflight";
-    /// A command inside a sandbox, from the request to its end.
+    /// A command inside a sandbox, from the request to its end; of a named session, until the command looks away.
     EXEC = "sandbox.exec";
     /// In the keeper: the guest is started and has answered.
     BOOT = "sandbox.boot";

@@ -2,7 +2,8 @@
 
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
-use palisade_core::{Backend, Method, Policy, SandboxDir, SandboxName, SandboxSpec};
+use crate::observe::{about, observe, verb_span};
+use palisade_core::{Backend, Method, Policy, SandboxDir, SandboxName, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{NewSandbox, Row};
@@ -18,9 +19,12 @@ pub struct CreateRequest {
 
 impl Engine {
     pub async fn create(&self, request: CreateRequest) -> Result<Row, EngineError> {
+        observe(verb_span!(spans::CREATE), self.create_observed(request)).await
+    }
+
+    async fn create_observed(&self, request: CreateRequest) -> Result<Row, EngineError> {
         let backend = self.backend(request.method)?;
         let id = new_id().map_err(EngineError::io("make an id"))?;
-        let span = tracing::info_span!("create", sandbox.select = %request.method, sandbox.id = %id);
         let store = self.store()?;
         let _lease = self.lease(None);
         let spec = SandboxSpec {
@@ -32,6 +36,7 @@ impl Engine {
             identity: self.identity(),
             owner: self.owner()?.to_owned(),
         };
+        about(&spec);
         let new = NewSandbox { spec, uid_base: self.uid_base(), at: now() };
         // Nobody can know the id yet, so nobody else has its turn.
         let _turn = self.turn_within(&new.spec.id, Duration::ZERO).await?;
@@ -39,12 +44,12 @@ impl Engine {
         if let Err(error) = self.make(&inserted.spec, new.at, &backend).await {
             // What cannot be taken back now keeps its record and its intent, and is left to gc.
             if let Err(failure) = self.finish_removal(&inserted.spec).await {
-                span.in_scope(|| tracing::warn!(%failure, "a failed create was not undone"));
+                tracing::warn!(%failure, "a failed create was not undone");
             }
             return Err(error);
         }
         store.end_intent(inserted.intent)?;
-        span.in_scope(|| tracing::info!("created"));
+        tracing::info!("created");
         self.row(inserted.spec.id.as_str())
     }
 

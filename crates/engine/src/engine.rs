@@ -23,8 +23,8 @@ pub struct EngineConfig {
     pub uid_base: u32,
     /// The command that becomes a keeper when a sandbox's id is appended.
     pub keeper_command: Vec<OsString>,
-    /// All that a keeper gets of the environment.
-    pub keeper_environment: Vec<(OsString, OsString)>,
+    /// All that a keeper gets of the environment; asked for when one is started.
+    pub keeper_environment: Box<dyn Fn() -> Vec<(OsString, OsString)>>,
     pub backends: Box<dyn BackendProvider>,
     /// For what the user should hear although nobody asked: something was set aside, or could not be.
     pub tell: Box<dyn Fn(&str)>,

@@ -6,9 +6,10 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::observe::{observe, verb_span};
 use crate::start::made_or_removed;
 use crate::turn::Turn;
-use palisade_core::SandboxId;
+use palisade_core::{SandboxId, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{Intent, IntentKind, Row, StoreError};
@@ -54,6 +55,10 @@ impl Engine {
     /// Does it, or only tells what it would do. What cannot be put right does not keep the rest from it: the first
     /// such failure is reported when everything else is done.
     pub async fn gc(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
+        observe(verb_span!(spans::GC), self.sweep(dry_run)).await
+    }
+
+    async fn sweep(&self, dry_run: bool) -> Result<Vec<GcItem>, EngineError> {
         let _lease = self.lease(None);
         let dead = self.dead_leases();
         let collected = self.collect(dry_run).await;

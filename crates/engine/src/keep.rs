@@ -3,14 +3,17 @@
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
+use crate::observe::{about, observe, verb_span};
 use crate::start::KeeperReport;
-use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State};
+use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{Row, Store};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+use tracing::Span;
+use tracing::field::Empty;
 
 /// How long a guest may take to answer at its start.
 const HANDSHAKE: Duration = Duration::from_secs(20);
@@ -23,8 +26,19 @@ impl Engine {
     /// Becomes the keeper of a sandbox, until it ends. `report` is told once whether it is up, and then dropped.
     pub async fn keep(&self, id: &str, report: impl Write) -> Result<(), EngineError> {
         let row = self.row(id)?;
-        let span = tracing::info_span!("keep", sandbox.select = %row.spec.method, sandbox.id = %row.id());
-        span.in_scope(|| tracing::info!("keeper starts"));
+        let span = tracing::info_span!(
+            spans::KEEP,
+            sandbox.select = %row.spec.method,
+            sandbox.id = %row.id(),
+            sandbox.name = %row.name,
+            sandbox.keeper.end = Empty,
+            error.type = Empty,
+        );
+        observe(span, self.keep_row(row, report)).await
+    }
+
+    async fn keep_row(&self, row: Row, report: impl Write) -> Result<(), EngineError> {
+        tracing::info!("keeper starts");
         let _lease = self.lease(Some(row.id()));
         EngineError::step(Step::KeepBegun)?;
         // Before anybody knows this process, so that it can be told to end from the first moment on.
@@ -32,7 +46,7 @@ impl Engine {
         // Somebody may have judged the start dead in the meantime, and perhaps started another keeper; then this
         // one is not wanted any more, and has touched nothing yet.
         if !self.store()?.adopt(row.id(), &process::this_process())? {
-            let row = self.row(id)?;
+            let row = self.row(row.id().as_str())?;
             let error = EngineError::WrongState {
                 name: row.name,
                 state: row.state,
@@ -43,12 +57,22 @@ impl Engine {
             return Err(error);
         }
         let backend = self.backend(row.spec.method)?;
-        let (keeper, config) = match self.bring_up(&row, &backend, terminate).await {
+        // Not below this keeper's life, which is told only at its end: the boot belongs to whoever asked for it.
+        let boot = tracing::info_span!(
+            parent: None,
+            spans::BOOT,
+            sandbox.select = %row.spec.method,
+            sandbox.id = %row.id(),
+            sandbox.name = %row.name,
+            error.type = Empty,
+        );
+        let (keeper, config) = match observe(boot, self.bring_up(&row, &backend, terminate)).await {
             Ok(up) => up,
             Err(error) => {
                 tell(report, &failure(&error));
                 let reason = error.to_string();
-                span.in_scope(|| tracing::error!(%reason, "the sandbox did not come up"));
+                tracing::error!(%reason, "the sandbox did not come up");
+                Span::current().record(spans::ERROR, error.code());
                 let state = match error {
                     EngineError::StoppedMeanwhile { .. } => State::Stopped,
                     _ => State::Error,
@@ -57,11 +81,19 @@ impl Engine {
             }
         };
         tell(report, &KeeperReport::Ready);
-        span.in_scope(|| tracing::info!("running"));
+        tracing::info!("running");
         palisade_host::memory::give_back_start_up_code();
         let (end, closing) = keeper.serve(config).await;
-        span.in_scope(|| tracing::info!(?end, "ending"));
-        self.end(&row, &backend, end, closing).await
+        tracing::info!(?end, "ending");
+        Span::current().record(spans::KEEPER_END, end.word());
+        if matches!(end, KeeperEnd::GuestGone(_) | KeeperEnd::Violation(_)) {
+            Span::current().record(spans::ERROR, end.word());
+        }
+        let shutdown = async {
+            about(&row.spec);
+            self.end(&row, &backend, end, closing).await
+        };
+        observe(verb_span!(spans::SHUTDOWN), shutdown).await
     }
 
     async fn bring_up(

@@ -13,6 +13,7 @@ mod keep;
 pub mod keeper;
 mod lease;
 mod list;
+mod observe;
 mod one_off;
 mod owner;
 mod preflight;

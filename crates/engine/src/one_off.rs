@@ -4,7 +4,8 @@
 use crate::engine::{Engine, new_id};
 use crate::error::EngineError;
 use crate::lease::Lease;
-use palisade_core::{Backend, Layout, Method, Policy, SandboxSpec};
+use crate::observe::{about, observe, verb_span};
+use palisade_core::{Backend, Layout, Method, Policy, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::Open;
 use palisade_protocol::client::{Client, ClientError, StreamReceiver, StreamSender};
@@ -38,6 +39,15 @@ impl Engine {
         policy: Policy,
         first: impl FnOnce(&Layout) -> Open,
     ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
+        observe(verb_span!(spans::START), self.bring_up_here(method, policy, first)).await
+    }
+
+    async fn bring_up_here(
+        &self,
+        method: Method,
+        policy: Policy,
+        first: impl FnOnce(&Layout) -> Open,
+    ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
         let backend = self.backend(method)?;
         let spec = SandboxSpec {
             id: new_id().map_err(EngineError::io("make an id"))?,
@@ -48,6 +58,7 @@ impl Engine {
             identity: self.identity(),
             owner: self.owner()?.to_owned(),
         };
+        about(&spec);
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
         let lease = self.lease(None);
         let (since, layout) = (SystemTime::now(), backend.layout(&spec));
@@ -80,6 +91,10 @@ async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec, first: Open) -> R
 }
 
 impl OneOff {
+    pub fn id(&self) -> &SandboxId {
+        &self.spec.id
+    }
+
     /// Which limits hold, and how.
     pub async fn limits(&self) -> Result<Vec<palisade_core::Enforcement>, EngineError> {
         Ok(self.backend.inspect(&self.spec).await?.limits)
@@ -88,11 +103,15 @@ impl OneOff {
     /// Ends everything inside and gives back what the run held; what the user should know of what it left.
     pub async fn end(self) -> Result<Vec<String>, EngineError> {
         let Self { client, spec, backend, since, lease, .. } = self;
-        let passed = EngineError::step(Step::RunEnding);
-        // The guest leaves when its stream is closed.
-        drop(client);
-        backend.stop(&spec).await?;
-        drop(lease);
-        passed.map(|()| backend.warnings(&spec, since))
+        let stop = async {
+            about(&spec);
+            let passed = EngineError::step(Step::RunEnding);
+            // The guest leaves when its stream is closed.
+            drop(client);
+            backend.stop(&spec).await?;
+            drop(lease);
+            passed.map(|()| backend.warnings(&spec, since))
+        };
+        observe(verb_span!(spans::STOP), stop).await
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use palisade_core::{Method, Preflight};
+use crate::observe::{observe, verb_span};
+use palisade_core::{Method, Preflight, spans};
 use palisade_host::process;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,16 @@ struct Kept {
 impl Engine {
     /// Tries the method for real, whatever is remembered, and remembers a pass.
     pub async fn preflight(&self, method: Method) -> Result<Preflight, EngineError> {
+        let span = verb_span!(spans::PREFLIGHT);
+        span.record(spans::SELECT, tracing::field::display(method));
+        let outcome = observe(span.clone(), self.try_method(method)).await;
+        if outcome.as_ref().is_ok_and(|preflight| !preflight.passed()) {
+            span.record(spans::ERROR, "method-unavailable");
+        }
+        outcome
+    }
+
+    async fn try_method(&self, method: Method) -> Result<Preflight, EngineError> {
         let backend = self.backend(method)?;
         let preflight = backend.preflight().await;
         let identity = backend.tool_identity();

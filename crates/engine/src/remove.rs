@@ -2,7 +2,8 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use palisade_core::SandboxSpec;
+use crate::observe::{about, observe, verb_span};
+use palisade_core::{SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{IntentKind, Row};
@@ -14,7 +15,12 @@ const TRIES: usize = 5;
 impl Engine {
     /// Removes a sandbox and everything in it. A running one is only removed by force.
     pub async fn remove(&self, name: &str, force: bool) -> Result<Row, EngineError> {
+        observe(verb_span!(spans::REMOVE), self.take_away(name, force)).await
+    }
+
+    async fn take_away(&self, name: &str, force: bool) -> Result<Row, EngineError> {
         let mut row = self.row(name)?;
+        about(&row.spec);
         let _lease = self.lease(None);
         // From here on it is this sandbox, even if another gets its name meanwhile.
         let id = row.id().clone();

@@ -2,7 +2,8 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use palisade_core::{SandboxDir, State};
+use crate::observe::{about, observe, verb_span};
+use palisade_core::{SandboxDir, State, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{IntentKind, Row, StoreError};
@@ -30,7 +31,12 @@ pub(crate) enum KeeperReport {
 
 impl Engine {
     pub async fn start(&self, name: &str) -> Result<Started, EngineError> {
+        observe(verb_span!(spans::START), self.bring_up_by_keeper(name)).await
+    }
+
+    async fn bring_up_by_keeper(&self, name: &str) -> Result<Started, EngineError> {
         let row = self.row(name)?;
+        about(&row.spec);
         let _lease = self.lease(None);
         let turn = self.turn(&row).await?;
         let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
@@ -92,7 +98,7 @@ impl Engine {
             .args(arguments)
             .arg(row.id().as_str())
             .env_clear()
-            .envs(self.config.keeper_environment.iter().map(|(name, value)| (name, value)))
+            .envs((self.config.keeper_environment)())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

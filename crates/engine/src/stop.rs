@@ -4,8 +4,9 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
+use crate::observe::{about, observe, verb_span};
 use crate::turn::Turn;
-use palisade_core::{Event, ProcessIdentity, SandboxId, State};
+use palisade_core::{Event, ProcessIdentity, SandboxId, State, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::client::Client;
 use palisade_protocol::{KeeperVerb, Open};
@@ -41,7 +42,13 @@ impl Engine {
     }
 
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
-        let row = self.with_known_keeper(self.row(name)?).await?;
+        observe(verb_span!(spans::STOP), self.end_keeper(name, grace)).await
+    }
+
+    async fn end_keeper(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
+        let row = self.row(name)?;
+        about(&row.spec);
+        let row = self.with_known_keeper(row).await?;
         if !row.state.has_keeper() {
             return Ok(Stopped::Already);
         }

@@ -5,7 +5,7 @@ use crate::arguments::{EnvironmentFlags, SessionName};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
-use crate::{OK, Status, output, terminal};
+use crate::{OK, Status, output, telemetry, terminal};
 use palisade_core::ExitCode;
 use palisade_engine::{Connection, SessionStart};
 use palisade_protocol::ExecRequest;
@@ -51,10 +51,14 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let tty = if arguments.tty || arguments.session.is_some() { Tty::Yes } else { Tty::No };
     let input = if arguments.interactive || tty == Tty::Yes { Input::Relayed } else { Input::Empty };
     let call = Call { command: arguments.command, variables, input, tty };
-    match &arguments.session {
-        None => relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await,
-        Some(session) => start_session(context, &connection, &call, session, arguments.detach).await,
-    }
+    let command = async {
+        match &arguments.session {
+            None => relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await,
+            Some(session) => start_session(context, &connection, &call, session, arguments.detach).await,
+        }
+    };
+    let row = &connection.row;
+    telemetry::exec((row.spec.method, row.id(), Some(&row.name)), tty == Tty::Yes, command).await
 }
 
 async fn start_session(

@@ -5,7 +5,7 @@ use crate::arguments::{EnvironmentFlags, PolicyFlags};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
-use crate::terminal;
+use crate::{telemetry, terminal};
 use palisade_core::Workspace;
 use std::ffi::OsString;
 
@@ -40,7 +40,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let call = Call { command: arguments.command, variables, input, tty };
     let (sandbox, streams) = context.engine.one_off(method, policy, |layout| call.open(layout)).await?;
     let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
-    let outcome = relay::attend(streams, &sandbox.layout, &call, signals).await;
+    let command = relay::attend(streams, &sandbox.layout, &call, signals);
+    let outcome = telemetry::exec((method, sandbox.id(), None), tty == Tty::Yes, command).await;
     let ended = sandbox.end().await;
     let status = outcome?;
     noted?;

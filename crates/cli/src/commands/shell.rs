@@ -5,7 +5,7 @@ use crate::arguments::EnvironmentFlags;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
-use crate::terminal;
+use crate::{telemetry, terminal};
 use palisade_protocol::client::Client;
 use std::ffi::OsString;
 
@@ -35,7 +35,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let connection = context.engine.connect(&arguments.name).await?;
     let command = login_shell(&connection.client).await;
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
-    relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await
+    let row = &connection.row;
+    let command = relay::run(&connection.client, &connection.layout, &call, Signals::listen());
+    telemetry::exec((row.spec.method, row.id(), Some(&row.name)), true, command).await
 }
 
 /// The command for the best login shell that the sandbox has.

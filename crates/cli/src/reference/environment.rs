@@ -4,6 +4,7 @@
 use super::markdown::{code, heading, table};
 use super::sources::{self, Strings};
 use palisade_config::KEYS;
+use palisade_telemetry::variables;
 
 struct Variable {
     name: &'static str,
@@ -89,6 +90,11 @@ pub(super) fn places() -> Vec<[String; 2]> {
     rows(PLACES)
 }
 
+/// The variables that say where spans go.
+fn telemetry() -> Vec<[String; 2]> {
+    variables::ALL.iter().map(|it| [it.name.to_owned(), it.meaning.to_owned()]).collect()
+}
+
 fn rows(variables: &[Variable]) -> Vec<[String; 2]> {
     variables.iter().map(|variable| [variable.name.to_owned(), variable.meaning.to_owned()]).collect()
 }
@@ -107,6 +113,11 @@ pub(super) fn page() -> String {
     );
     part("Places and looks", "Read by `palisade` itself.", places());
     part(
+        "Telemetry",
+        "As OpenTelemetry has them; set and empty means unset. See [the guide](../guides/telemetry.md).",
+        telemetry(),
+    );
+    part(
         "Inside a sandbox",
         "Nothing of the caller's environment goes inside unless `-e NAME` or `-e NAME=VALUE` says so. What every\n\
          command starts from:",
@@ -118,7 +129,8 @@ pub(super) fn page() -> String {
 
 fn documented() -> Vec<&'static str> {
     let told = [PLACES, INSIDE, DEVELOPMENT].into_iter().flatten().map(|variable| variable.name);
-    KEYS.iter().filter_map(|doc| doc.environment).chain(told).collect()
+    let telemetry = variables::ALL.iter().map(|variable| variable.name);
+    KEYS.iter().filter_map(|doc| doc.environment).chain(told).chain(telemetry).collect()
 }
 
 /// Whether a word of the sources has the form of a variable's name: capitals in at least two parts.

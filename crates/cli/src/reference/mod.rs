@@ -11,6 +11,7 @@ mod json;
 mod man;
 mod markdown;
 mod sources;
+mod telemetry;
 
 use crate::arguments::Cli;
 use clap::CommandFactory;
@@ -33,6 +34,7 @@ fn documents() -> Documents {
         ("docs/reference/environment.md".into(), environment::page()),
         ("docs/reference/exit-codes.md".into(), errors::page()),
         ("docs/reference/json.md".into(), json::page()),
+        ("docs/reference/telemetry.md".into(), telemetry::page()),
     ]);
     documents.extend(json::schemas());
     documents.extend(man::pages(&command()));

@@ -58,6 +58,18 @@ pub enum KeeperEnd {
     TerminateSignal,
 }
 
+impl KeeperEnd {
+    /// As it is called where it is told to programs.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::StopAsked { .. } => "stop-asked",
+            Self::GuestGone(_) => "guest-gone",
+            Self::Violation(_) => "violation",
+            Self::TerminateSignal => "terminate-signal",
+        }
+    }
+}
+
 /// A guest that has answered.
 pub struct Keeper {
     guest: Stream,

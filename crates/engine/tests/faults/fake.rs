@@ -196,11 +196,12 @@ impl Scene {
 
     /// An engine whose keepers are a shell script, which gets the sandbox's id as `$1` and `$REPORT`.
     pub(crate) fn engine_with(&self, keeper: &str) -> Engine {
+        let report = self.report();
         Engine::new(EngineConfig {
             state: HostPath::new(self.state.path()).unwrap(),
             uid_base: 200_000,
             keeper_command: ["/bin/sh", "-c", keeper, "keeper"].map(OsString::from).to_vec(),
-            keeper_environment: vec![("REPORT".into(), self.report().into())],
+            keeper_environment: Box::new(move || vec![("REPORT".into(), report.clone().into())]),
             backends: Box::new(Provider(Arc::clone(&self.fake))),
             tell: Box::new(|_| {}),
         })
