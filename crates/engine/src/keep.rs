@@ -194,8 +194,7 @@ impl Engine {
             note(self.store()?.append_event(row.id(), &Event::Notice { text }, now()));
         }
         if let Some(dir) = &row.spec.dir {
-            // Absent when the socket could not be made.
-            let _ = std::fs::remove_file(dir.socket());
+            socket::remove(dir.path(), SOCKET);
         }
         note(EngineError::step(Step::KeepSocketGone));
         let living = [State::Starting, State::Running, State::Stopping];

@@ -153,8 +153,7 @@ impl Engine {
         let backend = self.backend(row.spec.method)?;
         backend.stop(&row.spec).await?;
         if let Some(dir) = &row.spec.dir {
-            // It may never have been made.
-            let _ = std::fs::remove_file(dir.socket());
+            socket::remove(dir.path(), SOCKET);
         }
         let store = self.store()?;
         let living = [State::Starting, State::Running, State::Stopping];
