@@ -13,6 +13,8 @@ mod gate;
 mod instance;
 pub mod probe;
 mod pty;
+mod random;
+pub mod tracer;
 mod traces;
 mod wait;
 
@@ -20,6 +22,7 @@ pub use collector::{Answer, Collector, Delivery, Span};
 pub use gate::{Gate, is_root};
 pub use instance::{Instance, Outcome, palisade_binary};
 pub use pty::Pty;
+pub use random::{Random, SEED};
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 

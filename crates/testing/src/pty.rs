@@ -27,22 +27,8 @@ pub struct Pty {
 impl Pty {
     /// Starts the command as the leader of a session on a new terminal of this size.
     pub fn start(command: &mut Command, rows: u16, columns: u16) -> Self {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let master = rustix::pty::openpt(flags).expect("a pseudo-terminal");
-        rustix::pty::unlockpt(&master).expect("unlock the terminal");
-        let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).expect("the terminal's other side");
-        tcsetwinsize(&master, size(rows, columns)).expect("set the size");
+        let (master, slave) = on_new_terminal(command, rows, columns);
         let original = attributes(&slave);
-        let side = || slave.try_clone().expect("another descriptor of the terminal");
-        command.stdin(side()).stdout(side()).stderr(side());
-        // SAFETY: both are plain system calls; nothing is allocated or locked between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                rustix::process::setsid()?;
-                rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-                Ok(())
-            });
-        }
         let child = command.spawn().expect("the program starts");
         let pid = Pid::from_child(&child);
         let held = pidfd_open(pid, PidfdFlags::empty()).expect("hold the program");
@@ -124,6 +110,26 @@ impl Pty {
         self.seen.extend_from_slice(&buffer[..count]);
         Ready::Output
     }
+}
+
+/// Lets the command start as the leader of a session on a new terminal, whose two sides this gives.
+pub(crate) fn on_new_terminal(command: &mut Command, rows: u16, columns: u16) -> (OwnedFd, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).expect("a pseudo-terminal");
+    rustix::pty::unlockpt(&master).expect("unlock the terminal");
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).expect("the terminal's other side");
+    tcsetwinsize(&master, size(rows, columns)).expect("set the size");
+    let side = || slave.try_clone().expect("another descriptor of the terminal");
+    command.stdin(side()).stdout(side()).stderr(side());
+    // SAFETY: both are plain system calls; nothing is allocated or locked between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            Ok(())
+        });
+    }
+    (master, slave)
 }
 
 #[derive(Debug, PartialEq, Eq)]

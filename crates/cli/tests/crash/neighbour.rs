@@ -5,10 +5,15 @@ use crate::support::{foreign_id, keeper};
 use palisade_core::ProcessIdentity;
 use palisade_host::process;
 use palisade_testing::{Instance, Traces, is_root};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
 
 /// Runs as long as this lives; [`Neighbour::assert_untouched`] looks at it.
 pub(crate) struct Neighbour {
+    /// Before the instance, which cannot be taken away under a command that still runs.
+    at_work: Mutex<AtWork>,
     instance: Instance,
     keeper: ProcessIdentity,
     traces: Traces,
@@ -20,18 +25,62 @@ impl Neighbour {
         let instance = Instance::with_method("bwrap");
         instance.started("neighbour");
         let keeper = keeper(&instance, "neighbour");
+        instance.shell("neighbour", "echo work > /workspace/work").ok();
+        let mut at_work = AtWork::begin(&instance);
+        at_work.answer("up\n");
         let traces = Traces::of(&instance);
-        Self { instance, keeper, traces, lookalikes: foreign_cgroups() }
+        Self { at_work: Mutex::new(at_work), instance, keeper, traces, lookalikes: foreign_cgroups() }
     }
 
+    /// The command that has run inside since the beginning still does what it is told.
+    #[track_caller]
+    pub(crate) fn assert_answers(&self) {
+        assert!(process::is_alive(&self.keeper), "the neighbour's keeper lives");
+        self.at_work.lock().unwrap().answer("and still\n");
+    }
+
+    /// Looks at it from all sides.
     #[track_caller]
     pub(crate) fn assert_untouched(&self) {
-        assert!(process::is_alive(&self.keeper), "the neighbour's keeper lives");
+        self.assert_answers();
+        // One look at a time: a look's own commands would be found by the other.
+        let _looking = self.at_work.lock().unwrap();
         assert_eq!(Traces::of(&self.instance), self.traces);
-        assert_eq!(self.instance.shell("neighbour", "echo well").ok().stdout, "well\n");
+        assert_eq!(self.instance.shell("neighbour", "cat /workspace/work").ok().stdout, "work\n");
         for directory in &self.lookalikes {
             assert!(directory.exists(), "{}", directory.display());
         }
+    }
+}
+
+/// A command inside that answers what it is told.
+struct AtWork {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl AtWork {
+    fn begin(instance: &Instance) -> Self {
+        let mut command = instance.command(["exec", "-i", "neighbour", "--", "cat"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Self { child, answers }
+    }
+
+    #[track_caller]
+    fn answer(&mut self, line: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer, line);
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        // Its input ends, and so does it.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }
 
