@@ -76,6 +76,12 @@ pub(crate) struct PolicyFlags {
     /// Network mode: none, allowlist or open
     #[arg(long, value_name = "MODE")]
     pub(crate) network: Option<String>,
+    /// Let it reach HOST (or *.DOMAIN, an address, a range) on PORT, else on 80 and 443
+    #[arg(long = "allow", value_name = "HOST[:PORT]")]
+    pub(crate) allow: Vec<String>,
+    /// Show a port of this host's loopback on the sandbox's own
+    #[arg(long = "host-port", value_name = "PORT[:HOSTPORT]")]
+    pub(crate) host_ports: Vec<String>,
     /// Memory limit, such as 512M or 8G
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,

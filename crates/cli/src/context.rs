@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use palisade_backend_process::ProcessConfig;
 use palisade_config::{Flags, ProjectSource, Settings, Sources, environment, find_project};
 use palisade_core::policy::Network;
-use palisade_core::{Access, ExitCode, HostPath, Method, Policy, Workspace};
+use palisade_core::{Access, ExitCode, HostPath, Method, Origin, Policy, Workspace};
 use palisade_engine::{Engine, EngineConfig};
 use palisade_store::Store;
 use std::ffi::OsString;
@@ -107,6 +107,7 @@ impl Context {
 
     /// The policy from the settings and the flags of this command.
     pub(crate) fn policy(&self, workspace: Workspace) -> Result<Policy, Failure> {
+        self.refuse_to_allow_nothing()?;
         let policy = self.settings.policy(workspace);
         let mut targets: Vec<&str> = policy.mounts.iter().map(|mount| mount.guest.as_str()).collect();
         targets.sort_unstable();
@@ -120,6 +121,24 @@ impl Context {
             tracing::debug!("noop enforces no network policy");
         }
         Ok(policy)
+    }
+
+    /// Allowing somebody while the network is switched off would look as if it worked.
+    fn refuse_to_allow_nothing(&self) -> Result<(), Failure> {
+        let settings = &self.settings;
+        let flag = |origin: &Origin| matches!(origin, Origin::Flag { .. });
+        let asked = settings.allow.iter().any(|rule| flag(&rule.origin))
+            || settings.host_ports.iter().any(|port| flag(&port.origin));
+        if asked && settings.network() == Network::None {
+            return Err(Failure::usage(
+                format!(
+                    "--allow and --host-port need a network, and it is none ({})",
+                    settings.network.origin
+                ),
+                "add --network allowlist",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -136,6 +155,8 @@ fn settings(
     };
     if let Some(policy) = policy {
         flags.network.clone_from(&policy.network);
+        flags.allow.clone_from(&policy.allow);
+        flags.host_ports.clone_from(&policy.host_ports);
         flags.memory.clone_from(&policy.memory);
         flags.cpus.clone_from(&policy.cpus);
         flags.pids.clone_from(&policy.pids);

@@ -151,7 +151,7 @@ fn a_value_out_of_range_names_its_flag_and_what_is_possible() {
         (
             "--network",
             "internet",
-            "network: unknown network mode 'internet'; possible are none, allowlist, open".into(),
+            "network.mode: unknown network mode 'internet'; possible are none, allowlist, open".into(),
         ),
         ("--mount", "x", "mounts: 'x' is not a mount; write HOST:GUEST or HOST:GUEST:ro".into()),
     ] {

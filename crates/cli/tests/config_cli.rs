@@ -101,7 +101,9 @@ fn config_show_is_a_table_with_or_without_origins() {
     write_project(&instance, "[resources]\npids = 99\n");
     let values = [
         ("method", "bwrap"),
-        ("network", "none"),
+        ("network.mode", "none"),
+        ("network.allow", "[]"),
+        ("network.host_ports", "[]"),
         ("resources.memory", "8G"),
         ("resources.cpus", "4"),
         ("resources.pids", "99"),
@@ -175,7 +177,7 @@ fn every_way_to_widen_is_told_at_once() {
     let told = format!(
         "error: 5 problems in the configuration:\n  \
          WORK/.palisade/config.toml:1: method = noop widens the policy: it is weaker than bwrap (default)\n  \
-         WORK/.palisade/config.toml:2: network = open widens the policy: it reaches further than none (default)\n  \
+         WORK/.palisade/config.toml:2: network.mode = open widens the policy: it reaches further than none (default)\n  \
          WORK/.palisade/config.toml:6: resources.memory = 100G widens the policy: it is more than 8G (default)\n  \
          WORK/.palisade/config.toml:3: opt = true widens the policy: it shows the host's /opt\n  \
          WORK/.palisade/config.toml:4: tools = /srv/tools widens the policy: it shows a part of the host\n{TRUST_HINT}"

@@ -1,7 +1,7 @@
 //! From the text of one file to a layer, with the line of every value. Everything wrong is collected.
 
 use crate::error::Problem;
-use crate::keys::{self, KeyDoc, ProjectRule, Setting};
+use crate::keys::{self, KeyDoc, ProjectRule};
 use crate::layer::Layer;
 use crate::value::Written;
 use palisade_core::{Origin, printable};
@@ -72,8 +72,9 @@ impl Reader<'_> {
             let line = self.lines.at(key_span.or_else(|| item.span()));
             let section_found = if section.is_none() { keys::section(&path) } else { None };
             match (keys::by_path(&path), section_found, item.as_table_like()) {
+                // A section may share its name with a setting, as `network = "none"` does with `[network]`.
+                (_, Some(name), Some(inner)) => self.table(inner, Some(name)),
                 (Some(doc), _, _) => self.setting(doc, item, line),
-                (None, Some(name), Some(inner)) => self.table(inner, Some(name)),
                 (None, Some(name), None) => {
                     self.invalid(name, line, format!("is {}; write a table", of_item(item).type_name()));
                 }
@@ -92,8 +93,7 @@ impl Reader<'_> {
             self.problems.push(Problem::NotInProject { file: self.file.into(), line, key: doc.key });
             return;
         }
-        let is_list = matches!(doc.setting, Setting::Tools | Setting::Mounts);
-        match (is_list, item.as_array()) {
+        match (doc.is_list(), item.as_array()) {
             (true, Some(elements)) if elements.len() > MOST_ELEMENTS => {
                 self.invalid(doc.key, line, format!("has more than {MOST_ELEMENTS} elements"));
             }

@@ -7,6 +7,8 @@ use crate::environment;
 pub enum Setting {
     Method,
     Network,
+    Allow,
+    HostPorts,
     Memory,
     Cpus,
     Pids,
@@ -63,14 +65,36 @@ pub const KEYS: &[KeyDoc] = &[
     },
     KeyDoc {
         setting: Setting::Network,
-        key: "network",
-        aliases: &[],
+        key: "network.mode",
+        aliases: &["network"],
         kind: "one of none, allowlist, open",
         default: "none",
-        help: "How far a sandbox reaches into the network.",
+        help: "How far a sandbox reaches into the network. Unset, it is allowlist as soon as something is allowed.",
         environment: Some(environment::PALISADE_NETWORK),
         flag: Some("--network"),
         project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Allow,
+        key: "network.allow",
+        aliases: &[],
+        kind: "a list of HOST or HOST:PORT, such as \"*.example.org\"",
+        default: "[]",
+        help: "Whom a sandbox may reach; without a port, on 80 and 443. Layers add up.",
+        environment: None,
+        flag: Some("--allow"),
+        project: ProjectRule::Trusted,
+    },
+    KeyDoc {
+        setting: Setting::HostPorts,
+        key: "network.host_ports",
+        aliases: &[],
+        kind: "a list of PORT or PORT:HOSTPORT",
+        default: "[]",
+        help: "Ports of the host's loopback that appear on a sandbox's own. Layers add up.",
+        environment: None,
+        flag: Some("--host-port"),
+        project: ProjectRule::Trusted,
     },
     KeyDoc {
         setting: Setting::Memory,
@@ -196,6 +220,12 @@ pub const KEYS: &[KeyDoc] = &[
 ];
 
 impl KeyDoc {
+    /// Whether it holds a list, to which every layer adds.
+    pub(crate) fn is_list(&self) -> bool {
+        use Setting::{Allow, HostPorts, Mounts, Tools};
+        matches!(self.setting, Allow | HostPorts | Mounts | Tools)
+    }
+
     /// The key and its aliases.
     pub fn spellings(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.key).chain(self.aliases.iter().copied())
@@ -261,12 +291,12 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            Cpus, DetachKeys, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools,
-            UidBase,
+            Allow, Cpus, DetachKeys, HostPorts, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt,
+            Pids, Tmp, Tools, UidBase,
         };
         let all = [
-            Method, Network, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel, LogFormat, DetachKeys,
-            UidBase,
+            Method, Network, Allow, HostPorts, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel,
+            LogFormat, DetachKeys, UidBase,
         ];
         assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);
         assert!(all.into_iter().all(|setting| setting.doc().setting == setting));
@@ -282,7 +312,7 @@ mod tests {
     fn near_misses_are_recognised_and_nonsense_is_not() {
         for (written, meant) in [
             ("metod", Some("method")),
-            ("netwrok", Some("network")),
+            ("netwrok", Some("network.mode")),
             ("resources.memroy", Some("resources.memory")),
             ("memory", Some("resources.memory")),
             ("mount", Some("mounts")),

@@ -7,12 +7,16 @@ use crate::logging::{LogFormat, LogLevel};
 use crate::settings::Valued;
 use crate::sources::Flags;
 use crate::value::Written;
-use palisade_core::{ByteSize, CpuCount, HostPath, Method, Mount, Network, Origin, printable};
+use palisade_core::{
+    AllowRule, ByteSize, CpuCount, HostPath, HostPort, Method, Mount, Network, Origin, printable,
+};
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Layer {
     pub(crate) method: Option<Valued<Method>>,
     pub(crate) network: Option<Valued<Network>>,
+    pub(crate) allow: Vec<Valued<AllowRule>>,
+    pub(crate) host_ports: Vec<Valued<HostPort>>,
     pub(crate) memory: Option<Valued<ByteSize>>,
     pub(crate) cpus: Option<Valued<CpuCount>>,
     pub(crate) pids: Option<Valued<u32>>,
@@ -38,6 +42,10 @@ impl Layer {
         match setting {
             Setting::Method => self.put_method(written.method(expected)?, origin)?,
             Setting::Network => self.network = Some(Valued { value: written.network(expected)?, origin }),
+            Setting::Allow => self.allow.push(Valued { value: written.allow(expected)?, origin }),
+            Setting::HostPorts => {
+                self.host_ports.push(Valued { value: written.host_port(expected)?, origin });
+            }
             Setting::Memory => self.memory = Some(Valued { value: written.size(expected)?, origin }),
             Setting::Cpus => self.cpus = Some(Valued { value: written.cpus(expected)?, origin }),
             Setting::Pids => self.pids = Some(Valued { value: written.pids(expected)?, origin }),
@@ -101,7 +109,12 @@ impl Layer {
             (Setting::LogLevel, &flags.log_level),
             (Setting::LogFormat, &flags.log_format),
         ];
-        let lists = [(Setting::Tools, &flags.tools), (Setting::Mounts, &flags.mounts)];
+        let lists = [
+            (Setting::Allow, &flags.allow),
+            (Setting::HostPorts, &flags.host_ports),
+            (Setting::Tools, &flags.tools),
+            (Setting::Mounts, &flags.mounts),
+        ];
         let given =
             single.into_iter().flat_map(|(setting, text)| text.iter().map(move |text| (setting, text)));
         let listed =

@@ -5,8 +5,8 @@ use crate::keys::Setting;
 use crate::layer::Layer;
 use crate::logging::{LogFormat, LogLevel};
 use palisade_core::{
-    Access, ByteSize, CpuCount, HostPath, Limit, LimitSource, Method, Mount, Network, Origin, Policy,
-    Resources, Selection, Workspace,
+    Access, AllowRule, ByteSize, CpuCount, HostPath, HostPort, Limit, LimitSource, Method, Mount, Network,
+    Origin, Policy, Resources, Selection, Workspace,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub struct Project {
 pub struct Settings {
     pub method: Valued<Method>,
     pub network: Valued<Network>,
+    pub allow: Vec<Valued<AllowRule>>,
+    pub host_ports: Vec<Valued<HostPort>>,
     pub memory: Valued<ByteSize>,
     pub cpus: Valued<CpuCount>,
     pub pids: Valued<u32>,
@@ -85,6 +87,8 @@ impl Default for Settings {
         Self {
             method: Valued::default_of(Method::DEFAULT),
             network: Valued::default_of(network),
+            allow: Vec::new(),
+            host_ports: Vec::new(),
             memory: Valued::default_of(resources.memory.value),
             cpus: Valued::default_of(resources.cpus.value),
             pids: Valued::default_of(resources.pids.value),
@@ -115,6 +119,8 @@ impl Settings {
         self.log_format.replace_with(layer.log_format);
         self.detach_keys.replace_with(layer.detach_keys);
         self.uid_base.replace_with(layer.uid_base);
+        add(&mut self.allow, layer.allow);
+        add(&mut self.host_ports, layer.host_ports);
         add(&mut self.tools, layer.tools);
         add(&mut self.mounts, layer.mounts);
     }
@@ -133,10 +139,26 @@ impl Settings {
         }
     }
 
+    /// How far a sandbox reaches: as somebody said, or as far as what was allowed without a word about it.
+    pub fn network(&self) -> Network {
+        let something = !(self.allow.is_empty() && self.host_ports.is_empty());
+        match &self.network.origin {
+            Origin::Default if something => Network::Allowlist,
+            _ => self.network.value,
+        }
+    }
+
     /// The policy these settings give a sandbox with this workspace.
     pub fn policy(&self, workspace: Workspace) -> Policy {
+        let network = self.network();
+        let (allow, host_ports): (&[_], &[_]) = match network {
+            Network::None => (&[], &[]),
+            Network::Allowlist | Network::Open => (&self.allow, &self.host_ports),
+        };
         Policy {
-            network: self.network.value,
+            network,
+            allow: allow.iter().map(|rule| rule.value.clone()).collect(),
+            host_ports: host_ports.iter().map(|port| port.value).collect(),
             workspace,
             mounts: self.mounts.iter().map(|mount| mount.value.clone()).collect(),
             tools: self.tools.iter().map(|tool| tool.value.clone()).collect(),
@@ -156,6 +178,8 @@ impl Settings {
         match setting {
             Setting::Method => one(self.method.value.to_string(), &self.method.origin),
             Setting::Network => one(self.network.value.as_str().into(), &self.network.origin),
+            Setting::Allow => list(key, &self.allow, ToString::to_string),
+            Setting::HostPorts => list(key, &self.host_ports, ToString::to_string),
             Setting::Memory => one(self.memory.value.to_string(), &self.memory.origin),
             Setting::Cpus => one(self.cpus.value.to_string(), &self.cpus.origin),
             Setting::Pids => one(self.pids.value.to_string(), &self.pids.origin),

@@ -32,6 +32,8 @@ pub struct ProjectSource {
 pub struct Flags {
     pub method: Option<String>,
     pub network: Option<String>,
+    pub allow: Vec<String>,
+    pub host_ports: Vec<String>,
     pub memory: Option<String>,
     pub cpus: Option<String>,
     pub pids: Option<String>,

@@ -3,7 +3,7 @@
 use crate::detach::DetachKeys;
 use crate::logging::{LogFormat, LogLevel};
 use palisade_core::policy::parse_mount;
-use palisade_core::{ByteSize, CpuCount, HostPath, Method, Mount, Network};
+use palisade_core::{AllowRule, ByteSize, CpuCount, HostPath, HostPort, Method, Mount, Network};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -73,6 +73,17 @@ impl Written<'_> {
 
     pub(crate) fn network(&self, expected: &str) -> Checked<Network> {
         self.parsed(expected)
+    }
+
+    pub(crate) fn allow(&self, expected: &str) -> Checked<AllowRule> {
+        self.parsed(expected)
+    }
+
+    pub(crate) fn host_port(&self, expected: &str) -> Checked<HostPort> {
+        match self {
+            Written::Integer(port) => Written::Untyped(&port.to_string()).parsed(expected),
+            other => other.parsed(expected),
+        }
     }
 
     pub(crate) fn log_level(&self, expected: &str) -> Checked<LogLevel> {

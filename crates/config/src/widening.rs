@@ -23,6 +23,16 @@ pub(crate) fn find(base: &Settings, project: &Layer) -> Vec<Problem> {
         let reason = format!("it reaches further than {}", limit(&allowed));
         found.push(widens(Setting::Network, &asked.value.as_str(), &asked.origin, reason));
     }
+    let reaches = "it reaches further".to_owned();
+    found.extend(
+        project.allow.iter().map(|rule| widens(Setting::Allow, &rule.value, &rule.origin, reaches.clone())),
+    );
+    found.extend(
+        project
+            .host_ports
+            .iter()
+            .map(|port| widens(Setting::HostPorts, &port.value, &port.origin, reaches.clone())),
+    );
     found.extend(larger(Setting::Memory, &base.memory, project.memory.as_ref()));
     found.extend(larger(Setting::Cpus, &base.cpus, project.cpus.as_ref()));
     found.extend(larger(Setting::Pids, &base.pids, project.pids.as_ref()));

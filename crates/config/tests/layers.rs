@@ -32,7 +32,7 @@ fn cases() -> Vec<Case> {
             values: ["bwrap", "docker", "podman", "microvm", "kubernetes", "noop"],
         },
         Case {
-            key: "network",
+            key: "network.mode",
             files: ["network = 'open'", "network = 'allowlist'", "network = 'none'"],
             variable: Some(("PALISADE_NETWORK", "open")),
             flag: Some(("--network", Flags { network: Some("allowlist".into()), ..flags() })),
@@ -190,6 +190,8 @@ fn settings_become_a_selection_and_a_policy() {
         settings.policy(Workspace::Scratch),
         Policy {
             network: Network::Allowlist,
+            allow: Vec::new(),
+            host_ports: Vec::new(),
             workspace: Workspace::Scratch,
             mounts: vec![parse_mount("/a:/b").unwrap()],
             tools: vec![HostPath::new("/tools").unwrap()],

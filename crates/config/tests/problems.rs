@@ -71,7 +71,7 @@ fn all_problems_of_a_file_are_told_at_once_with_file_line_and_what_is_possible()
         scene.told(&error),
         "17 problems in the configuration:\n  \
          etc/config.toml:1: unknown key 'metod'; did you mean 'method'?\n  \
-         etc/config.toml:2: network: unknown network mode 'some'; possible are none, allowlist, open\n  \
+         etc/config.toml:2: network.mode: unknown network mode 'some'; possible are none, allowlist, open\n  \
          etc/config.toml:3: opt: is a whole number; write true or false\n  \
          etc/config.toml:4: tools: 'relative' cannot be shown inside: a host path must be absolute: relative\n  \
          etc/config.toml:4: tools: '/proc' cannot be shown inside: mount '/proc:/proc:ro': /proc belongs to the sandbox itself\n  \
@@ -183,7 +183,7 @@ fn problems_of_files_variables_and_flags_are_told_together() {
     assert_eq!(
         scene.refusal(&sources),
         "4 problems in the configuration:\n  \
-         etc/config.toml:1: network: unknown network mode 'wide'; possible are none, allowlist, open\n  \
+         etc/config.toml:1: network.mode: unknown network mode 'wide'; possible are none, allowlist, open\n  \
          SANDBOX_METHOD: method: unknown method 'Docker'; possible are bwrap, docker, podman, microvm, kubernetes, noop\n  \
          --pids: resources.pids: is out of range; write a whole number from 1 to 4194304\n  \
          --mount: mounts: '/a' is not a mount; write HOST:GUEST or HOST:GUEST:ro"

@@ -32,10 +32,13 @@ const MATRIX: &[(&str, Option<&str>)] = &[
     ("method = 'microvm'", None),
     (
         "network = 'open'",
-        Some("network = open widens the policy: it reaches further than allowlist (user user.toml:2)"),
+        Some("network.mode = open widens the policy: it reaches further than allowlist (user user.toml:2)"),
     ),
     ("network = 'allowlist'", None),
     ("network = 'none'", None),
+    ("network.mode = 'none'", None),
+    ("network.allow = ['a.org']", Some("network.allow = a.org widens the policy: it reaches further")),
+    ("network.host_ports = [8080]", Some("network.host_ports = 8080 widens the policy: it reaches further")),
     (
         "resources.memory = '5G'",
         Some("resources.memory = 5G widens the policy: it is more than 4G (user user.toml:4)"),
@@ -146,7 +149,7 @@ fn all_widenings_are_told_at_once_each_with_its_line() {
     assert_eq!(
         scene.refusal(&with_user(&scene, scene.project(text))),
         "6 problems in the configuration:\n  \
-         repo/.palisade/config.toml:1: network = open widens the policy: it reaches further than allowlist (user user.toml:2)\n  \
+         repo/.palisade/config.toml:1: network.mode = open widens the policy: it reaches further than allowlist (user user.toml:2)\n  \
          repo/.palisade/config.toml:9: resources.memory = 64G widens the policy: it is more than 4G (user user.toml:4)\n  \
          repo/.palisade/config.toml:2: opt = true widens the policy: it shows the host's /opt\n  \
          repo/.palisade/config.toml:7: tools = /t widens the policy: it shows a part of the host\n  \

@@ -1,6 +1,7 @@
 //! What a sandbox may see and use. A policy is data; each backend plans from it without I/O.
 
 use crate::path::{GuestPath, HostPath};
+use crate::reach::{AllowRule, HostPort};
 use crate::resources::Resources;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -86,6 +87,13 @@ pub enum Workspace {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     pub network: Network,
+    /// Whom the sandbox may reach under [`Network::Allowlist`], and which private addresses under
+    /// [`Network::Open`].
+    #[serde(default)]
+    pub allow: Vec<AllowRule>,
+    /// Ports of the host's loopback that appear on the sandbox's own.
+    #[serde(default)]
+    pub host_ports: Vec<HostPort>,
     pub workspace: Workspace,
     pub mounts: Vec<Mount>,
     /// Host directories with tools, each shown read-only at its own path.
@@ -99,6 +107,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             network: Network::None,
+            allow: Vec::new(),
+            host_ports: Vec::new(),
             workspace: Workspace::Own,
             mounts: Vec::new(),
             tools: Vec::new(),
