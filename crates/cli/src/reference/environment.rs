@@ -70,6 +70,10 @@ const DEVELOPMENT: &[Variable] = &[
         "PALISADE_FAULT",
         "Where to fail or die on purpose, in programs built with debug assertions; released ones do not know it.",
     ),
+    variable(
+        "PALISADE_TEST_SEED",
+        "The number that a test which chooses at random prints, to have its choices again.",
+    ),
     variable(super::UPDATE, "Write the documents that are made from the code; set by `make reference`."),
 ];
 
