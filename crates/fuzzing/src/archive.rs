@@ -22,6 +22,12 @@ struct Options {
     checksums: Checksums,
     piece: usize,
     tail: u64,
+    reader: Reader,
+}
+
+enum Reader {
+    Host,
+    Guest,
 }
 
 #[derive(PartialEq, Eq)]
@@ -42,7 +48,10 @@ impl Options {
             },
             checksums: if byte & 4 == 0 { Checksums::Repaired } else { Checksums::Kept },
             tail: if byte & 8 == 0 { 0 } else { TAIL },
+            reader: if byte & 16 == 0 { Reader::Host } else { Reader::Guest },
+            // A long tail in small pieces would only take time.
             piece: match byte >> 6 {
+                _ if byte & 8 != 0 => usize::MAX,
                 0 => usize::MAX,
                 1 => 512,
                 2 => 100,
@@ -60,10 +69,11 @@ pub fn check(input: &[u8]) {
     if options.checksums == Checksums::Repaired {
         headers::repair(&mut bytes);
     }
-    on_the_host(&bytes, &options);
-    if !headers::swells(&bytes) {
+    match options.reader {
+        Reader::Host => on_the_host(&bytes, &options),
+        Reader::Guest if headers::swells(&bytes) => {}
         // Its sender is the host, which it must trust; what it keeps of a name in memory is no question there.
-        in_the_guest(&bytes, &Options { tail: 0, ..options });
+        Reader::Guest => in_the_guest(&bytes, &Options { tail: 0, ..options }),
     }
 }
 
