@@ -7,7 +7,6 @@ use palisade_core::{Origin, printable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// Stands between the files in an input. TOML allows it nowhere, so no file that parses is cut.
@@ -124,11 +123,15 @@ struct Scene<'a> {
 
 const FILES: [&str; 3] = ["system.toml", "user.toml", "project.toml"];
 
+thread_local! {
+    /// One for all inputs, since making one takes longer than reading what lies in it.
+    static DIRECTORY: TempDir = tempfile::tempdir().unwrap();
+}
+
 impl<'a> Scene<'a> {
-    /// The files lie in one directory per process and `name`, and are written over by the next scene of that name.
+    /// The files are written over by the next scene of that name.
     fn set(name: &str, texts: [&'a [u8]; 3]) -> Self {
-        static DIRECTORY: OnceLock<TempDir> = OnceLock::new();
-        let directory = DIRECTORY.get_or_init(|| tempfile::tempdir().unwrap()).path().join(name);
+        let directory = DIRECTORY.with(|directory| directory.path().join(name));
         for (file, text) in FILES.iter().zip(texts) {
             let path = directory.join(file);
             if std::fs::write(&path, text).is_err() {
