@@ -177,7 +177,7 @@ impl Settings {
         let one = |value: String, origin: &Origin| vec![Entry { key, value, origin: origin.clone() }];
         match setting {
             Setting::Method => one(self.method.value.to_string(), &self.method.origin),
-            Setting::Network => one(self.network.value.as_str().into(), &self.network.origin),
+            Setting::Network => one(self.network().as_str().into(), &self.network.origin),
             Setting::Allow => list(key, &self.allow, ToString::to_string),
             Setting::HostPorts => list(key, &self.host_ports, ToString::to_string),
             Setting::Memory => one(self.memory.value.to_string(), &self.memory.origin),

@@ -227,3 +227,12 @@ fn files_that_do_not_exist_are_passed_over() {
     };
     assert_eq!(load(&sources).unwrap(), Settings::default());
 }
+
+#[test]
+fn the_network_mode_that_is_shown_is_the_one_that_holds() {
+    let scene = Scene::new();
+    let settings = load(&scene.system("network.allow = ['example.org']\n")).unwrap();
+    let shown = settings.entries().into_iter().find(|entry| entry.key == "network.mode").unwrap();
+    assert_eq!(shown, Entry { key: "network.mode", value: "allowlist".into(), origin: Origin::Default });
+    assert_eq!(settings.policy(Workspace::Own).network, Network::Allowlist);
+}
