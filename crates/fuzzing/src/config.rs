@@ -76,14 +76,15 @@ fn without(sources: &Sources) -> Sources {
 /// Said without the loader's own comparison.
 fn assert_not_wider(base: &Settings, narrowed: &Settings) {
     assert!(narrowed.method.value.strength() >= base.method.value.strength());
-    assert!(narrowed.network.value <= base.network.value);
+    assert!(narrowed.network() <= base.network());
     assert!(narrowed.memory.value <= base.memory.value);
     assert!(narrowed.cpus.value <= base.cpus.value);
     assert!(narrowed.pids.value <= base.pids.value);
     assert!(narrowed.tmp.value <= base.tmp.value);
     assert!(base.opt.value || !narrowed.opt.value);
+    assert_eq!((&narrowed.allow, &narrowed.host_ports), (&base.allow, &base.host_ports));
     assert_eq!((&narrowed.tools, &narrowed.mounts), (&base.tools, &base.mounts));
-    assert_eq!(narrowed.uid_base, base.uid_base);
+    assert_eq!((&narrowed.uid_base, &narrowed.detach_keys), (&base.uid_base, &base.detach_keys));
     assert!(narrowed.project.as_ref().is_none_or(|project| !project.trusted));
 }
 
@@ -93,7 +94,7 @@ fn assert_reads_back(settings: &Settings) {
     let mut text = String::new();
     for entry in settings.entries() {
         match entry.key {
-            "tools" | "mounts" => {
+            "network.allow" | "network.host_ports" | "tools" | "mounts" => {
                 let list = lists.entry(entry.key).or_default();
                 if entry.origin != Origin::Default {
                     list.push(entry.value);
@@ -114,6 +115,7 @@ fn assert_reads_back(settings: &Settings) {
         settings.entries().into_iter().map(|entry| (entry.key, entry.value)).collect()
     };
     assert_eq!(values(&again), values(settings), "{text}");
+    assert_eq!(again.network(), settings.network(), "{text}");
 }
 
 struct Scene<'a> {

@@ -3,8 +3,8 @@
 
 use palisade_core::policy::parse_mount;
 use palisade_core::{
-    Access, Assignment, ByteSize, CpuCount, GuestPath, HostPath, Method, Mount, Network, SandboxId,
-    SandboxName, printable,
+    Access, AllowRule, Assignment, ByteSize, CpuCount, GuestPath, HostName, HostPath, HostPort, Method,
+    Mount, Network, SandboxId, SandboxName, printable,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,6 +22,7 @@ pub fn check(input: &[u8]) {
     mount(text);
     size(text);
     processors(text);
+    reach(text);
     shown(text);
 }
 
@@ -129,6 +130,27 @@ fn variable(word: &[u8]) {
         again.extend_from_slice(value.as_bytes());
     }
     assert_eq!(again, word);
+}
+
+fn reach(text: &str) {
+    if let Ok(name) = HostName::new(text) {
+        let normal = name.as_str();
+        assert_eq!(HostName::new(normal).as_ref(), Ok(&name), "not normal yet");
+        assert!(matches!(normal.len(), 1..=253), "{text:?}");
+        let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        let label = |label: &str| {
+            matches!(label.len(), 1..=63) && label.bytes().all(plain) && !label.starts_with('-')
+        };
+        assert!(normal.split('.').all(label), "{text:?}");
+        assert!(normal.parse::<std::net::IpAddr>().is_err(), "{text:?} is an address");
+        assert!(!name.is_below(&name));
+    }
+    if let Ok(rule) = text.parse::<AllowRule>() {
+        assert_eq!(rule.to_string().parse(), Ok(rule));
+    }
+    if let Ok(port) = text.parse::<HostPort>() {
+        assert_eq!(port.to_string().parse(), Ok(port));
+    }
 }
 
 /// Nothing in it drives a terminal, and what is shown can be shown again.
