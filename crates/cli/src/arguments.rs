@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Rm(commands::rm::Arguments),
     Ls(commands::ls::Arguments),
     Inspect(commands::inspect::Arguments),
+    Logs(commands::logs::Arguments),
     Exec(commands::exec::Arguments),
     Shell(commands::shell::Arguments),
     Attach(commands::attach::Arguments),

@@ -6,6 +6,7 @@ use crate::method::Method;
 use crate::preflight::Preflight;
 use crate::resources::Enforcement;
 use crate::spec::SandboxSpec;
+use crate::trouble::HostTrouble;
 use serde::Serialize;
 use std::future::Future;
 use std::pin::Pin;
@@ -104,6 +105,8 @@ pub enum BackendError {
     HostDirectory { path: String, reason: String, fix: String },
     #[error("{path} is in use by another sandbox")]
     DirectoryBusy { path: String },
+    #[error(transparent)]
+    Host(#[from] HostTrouble),
     #[error("{what}: {source}")]
     Io {
         what: String,
@@ -115,7 +118,10 @@ pub enum BackendError {
 impl BackendError {
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Io { what, source }
+        move |source| match HostTrouble::of(&what, &source) {
+            Some(trouble) => Self::Host(trouble),
+            None => Self::Io { what, source },
+        }
     }
 }
 
@@ -127,6 +133,7 @@ impl Diagnostic for BackendError {
             Self::Limit { .. } => "limit-not-enforceable",
             Self::HostDirectory { .. } => "host-directory-refused",
             Self::DirectoryBusy { .. } => "host-directory-busy",
+            Self::Host(trouble) => trouble.code(),
             Self::Io { .. } => "io",
         }
     }
@@ -136,6 +143,7 @@ impl Diagnostic for BackendError {
             Self::Unavailable { .. } | Self::Unsupported { .. } | Self::Limit { .. } => ExitCode::Preflight,
             Self::HostDirectory { .. } => ExitCode::Failed,
             Self::DirectoryBusy { .. } => ExitCode::Conflict,
+            Self::Host(trouble) => trouble.exit(),
             Self::Io { .. } => ExitCode::Failed,
         }
     }
@@ -151,6 +159,7 @@ impl Diagnostic for BackendError {
             Self::DirectoryBusy { .. } => {
                 vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
             }
+            Self::Host(trouble) => trouble.hints(),
             Self::Io { .. } => Vec::new(),
         }
     }

@@ -19,6 +19,7 @@ pub mod spans;
 pub mod spec;
 pub mod state;
 pub mod time;
+pub mod trouble;
 pub mod variable;
 
 pub use backend::{
@@ -39,4 +40,5 @@ pub use resources::{ByteSize, CpuCount, Enforcement, Limit, LimitSource, Resourc
 pub use sanitize::printable;
 pub use spec::{HostIdentity, SandboxDir, SandboxSpec};
 pub use state::{IllegalTransition, State};
+pub use trouble::HostTrouble;
 pub use variable::{Assignment, InvalidVariable, VariableName};

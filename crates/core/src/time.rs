@@ -13,9 +13,36 @@ pub fn stamp(milliseconds: i64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
+/// Reads what [`utc`] writes, with or without the fraction.
+pub fn parse(text: &str) -> Option<i64> {
+    let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let numbers = |text: &str, mark: char| -> Option<[i64; 3]> {
+        let parts: Option<Vec<i64>> =
+            text.split(mark).map(|part| part.parse().ok().filter(|number| *number >= 0)).collect();
+        parts?.try_into().ok()
+    };
+    let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(clock, ':')?);
+    let milliseconds: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    if !(1..=12).contains(&month) || year > 9999 || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let shifted = year - i64::from(month <= 2);
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let days = shifted * 365 + shifted.div_euclid(4) - shifted.div_euclid(100)
+        + shifted.div_euclid(400)
+        + day_of_year
+        - DAYS_TO_1970;
+    let found = ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + milliseconds;
+    // A day that the month does not have would be another one.
+    (parts(found).2 == day).then_some(found)
+}
+
+/// From the first of March of the year 0.
+const DAYS_TO_1970: i64 = 719_468;
+
 /// The Gregorian calendar in eras of 400 years, each counted from the first of March, so that the leap day is last.
 fn parts(milliseconds: i64) -> (i64, i64, i64, i64, i64, i64) {
-    const DAYS_TO_1970: i64 = 719_468;
     const DAYS_OF_AN_ERA: i64 = 146_097;
     let seconds = milliseconds.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400) + DAYS_TO_1970, seconds.rem_euclid(86_400));
@@ -44,6 +71,11 @@ mod tests {
             (4_102_444_800_000, "2100-01-01T00:00:00.000Z"),
         ] {
             assert_eq!(utc(milliseconds), text);
+            assert_eq!(parse(text), Some(milliseconds));
+        }
+        for bad in ["", "2023-11-14T22:13:20", "2023-02-30T00:00:00Z", "2023-13-01T00:00:00Z", "x-1-1T1:1:1Z"]
+        {
+            assert_eq!(parse(bad), None, "{bad}");
         }
         assert_eq!(stamp(1_700_000_000_042), "20231114T221320Z");
     }

@@ -1,6 +1,6 @@
 //! What can go wrong with a verb.
 
-use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, SandboxName, State};
+use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, SandboxName, State};
 use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
 use palisade_store::StoreError;
@@ -28,6 +28,8 @@ pub enum EngineError {
     /// What a keeper process reported of its own failure, carried over with its code.
     #[error("{message}")]
     Reported { code: String, exit: u8, message: String, hints: Vec<String> },
+    #[error(transparent)]
+    Host(#[from] HostTrouble),
     #[error("{what}: {source}")]
     Io {
         what: String,
@@ -46,7 +48,10 @@ impl EngineError {
 
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Io { what, source }
+        move |source| match HostTrouble::of(&what, &source) {
+            Some(trouble) => Self::Host(trouble),
+            None => Self::Io { what, source },
+        }
     }
 }
 
@@ -55,6 +60,7 @@ impl Diagnostic for EngineError {
         match self {
             Self::Store(error) => error.code(),
             Self::Backend(error) => error.code(),
+            Self::Host(trouble) => trouble.code(),
             Self::Client(_) => "guest-connection",
             Self::WrongState { .. } => "wrong-state",
             Self::Busy { .. } => "sandbox-busy",
@@ -72,6 +78,7 @@ impl Diagnostic for EngineError {
         match self {
             Self::Store(error) => error.exit(),
             Self::Backend(error) => error.exit(),
+            Self::Host(trouble) => trouble.exit(),
             Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
@@ -86,6 +93,7 @@ impl Diagnostic for EngineError {
         match self {
             Self::Store(error) => error.hints(),
             Self::Backend(error) => error.hints(),
+            Self::Host(trouble) => trouble.hints(),
             Self::WrongState { hint, .. } => vec![hint.clone()],
             Self::Busy { .. } => vec!["wait for it, then try again".into()],
             Self::StoppedMeanwhile { name } => {
@@ -106,7 +114,7 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 8] = [
+    const CODES: [ErrorCode; 15] = [
         "method-unavailable",
         "method-unsupported",
         "limit-not-enforceable",
@@ -115,6 +123,13 @@ fn known_code(text: &str) -> ErrorCode {
         "timeout",
         "wrong-state",
         "stopped-meanwhile",
+        "disk-full",
+        "read-only",
+        "too-many-files",
+        "store-full",
+        "store-read-only",
+        "store-too-many-files",
+        "store-locked",
     ];
     CODES.into_iter().find(|code| *code == text).unwrap_or("keeper-failed")
 }

@@ -6,7 +6,7 @@
 //!
 //! A lease is a hint, never the truth. What may be taken away is judged by the process identities in the record and
 //! in the names of things, as `gc` always does; so a lease that cannot be written (a full disk) costs nothing but the
-//! automatic look.
+//! automatic look. See `docs/adr/0016-leases-and-set-aside.md`.
 
 use crate::engine::Engine;
 use palisade_core::{HostPath, ProcessIdentity, SandboxId};

@@ -3,23 +3,32 @@
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
-use palisade_core::{SandboxSpec, spans};
+use crate::stop::end_keeper;
+use palisade_core::{SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
-use palisade_host::process;
-use palisade_store::{IntentKind, Row};
+use palisade_host::{process, tree};
+use palisade_store::{IntentKind, Row, StoreError};
 use std::time::Duration;
 
 /// How often a sandbox that somebody keeps starting again is stopped in order to be removed.
 const TRIES: usize = 5;
+/// How long another command may be at work on a sandbox whose record cannot be read.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Removes a sandbox and everything in it. A running one is only removed by force.
-    pub async fn remove(&self, name: &str, force: bool) -> Result<Row, EngineError> {
+    /// Removes a sandbox and everything in it. A running one is only removed by force. Gives its last record, when
+    /// that could be read.
+    pub async fn remove(&self, name: &str, force: bool) -> Result<Option<Row>, EngineError> {
         observe(verb_span!(spans::REMOVE), self.take_away(name, force)).await
     }
 
-    async fn take_away(&self, name: &str, force: bool) -> Result<Row, EngineError> {
-        let mut row = self.row(name)?;
+    async fn take_away(&self, name: &str, force: bool) -> Result<Option<Row>, EngineError> {
+        let mut row = match self.row(name) {
+            Err(EngineError::Store(StoreError::BadRow { id, why })) => {
+                return self.remove_unreadable(&id, why, force).await.map(|()| None);
+            }
+            other => other?,
+        };
         about(&row.spec);
         let _lease = self.lease(None);
         // From here on it is this sandbox, even if another gets its name meanwhile.
@@ -36,7 +45,7 @@ impl Engine {
                 store.begin_intent(&id, IntentKind::Remove, &nothing, &process::this_process(), now())?;
                 EngineError::step(Step::RemoveIntent)?;
                 self.finish_removal(&row.spec).await?;
-                return Ok(row);
+                return Ok(Some(row));
             }
             if !force {
                 break;
@@ -48,6 +57,33 @@ impl Engine {
             hint: format!("stop it first (palisade stop {0}), or use palisade rm --force {0}", row.name),
             name: row.name,
         })
+    }
+
+    /// Of a record that cannot be read only the id is trusted: what the id names is removed, and nothing that the rest
+    /// of the record says.
+    async fn remove_unreadable(&self, text: &str, why: String, force: bool) -> Result<(), EngineError> {
+        let store = self.store()?;
+        let keeper = store.keeper_of(text)?.filter(process::is_alive);
+        if let Some(keeper) = keeper {
+            if !force {
+                return Err(StoreError::BadRow { id: text.to_owned(), why }.into());
+            }
+            end_keeper(&keeper).await;
+        }
+        if let Ok(id) = SandboxId::parse(text) {
+            let _turn = self.turn_within(&id, PATIENCE).await?;
+            let owner = self.owner()?;
+            for backend in self.config.backends.all() {
+                let found = backend.leftovers(owner).await?;
+                for leftover in found.iter().filter(|leftover| leftover.sandbox.as_ref() == Some(&id)) {
+                    backend.discard(leftover).await?;
+                }
+            }
+            let directory = self.config.state.join("sandboxes").join(id.as_str());
+            tree::remove(directory.as_path()).map_err(EngineError::io(format!("remove {directory}")))?;
+        }
+        store.delete(text)?;
+        Ok(())
     }
 
     /// The part of a removal that can be done again after a crash.

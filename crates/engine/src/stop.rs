@@ -66,8 +66,8 @@ impl Engine {
         };
         if !wait_for_end(keeper, grace + MARGIN).await {
             tracing::warn!(sandbox.id = %row.id(), "the keeper does not end by itself and is killed");
-            signal(keeper, Signal::KILL);
-            wait_for_end(keeper, MARGIN).await;
+            self.note_forced_stop(&row)?;
+            end_keeper(keeper).await;
         }
         EngineError::step(Step::StopEnded)?;
         let row = match self.row(row.id().as_str()) {
@@ -84,6 +84,18 @@ impl Engine {
             });
         }
         Ok(Stopped::Now)
+    }
+
+    /// Before the keeper is killed: what was asked for is a stop, and whoever puts the rest in order sees that.
+    fn note_forced_stop(&self, row: &Row) -> Result<(), EngineError> {
+        let store = self.store()?;
+        let text = "its keeper did not end when asked and was killed".to_owned();
+        store.append_event(row.id(), &Event::Notice { text }, now())?;
+        match store.transition_if(row.id(), &[State::Starting, State::Running], State::Stopping, None, now())
+        {
+            Ok(_) | Err(StoreError::StateChanged { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Asks through the socket, and by a signal where that does not work; the keeper's end tells whether it did.
@@ -166,6 +178,12 @@ impl Engine {
         store.append_event(row.id(), &Event::Recovered { what: reason.into() }, now())?;
         Ok(())
     }
+}
+
+/// Ends a keeper that cannot be asked.
+pub(crate) async fn end_keeper(keeper: &ProcessIdentity) {
+    signal(keeper, Signal::KILL);
+    wait_for_end(keeper, MARGIN).await;
 }
 
 /// Sends a signal to exactly that process, not to a later one with its number.

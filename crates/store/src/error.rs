@@ -1,6 +1,8 @@
 //! What can go wrong with the store, told so that the reader knows what to do next.
 
-use palisade_core::{Diagnostic, ErrorCode, ExitCode, IllegalTransition, SandboxId, State, printable};
+use palisade_core::{
+    Diagnostic, ErrorCode, ExitCode, HostTrouble, IllegalTransition, SandboxId, State, printable,
+};
 use rusqlite::ErrorCode as Sqlite;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,8 @@ pub enum StoreError {
     Full { file: PathBuf, what: &'static str },
     #[error("cannot {what}: {} cannot be written", .file.display())]
     ReadOnly { file: PathBuf, what: &'static str },
+    #[error("cannot {what}: too many files are open to open {}", .file.display())]
+    TooManyFiles { file: PathBuf, what: &'static str },
     #[error("cannot {what}: {} was kept locked by another process for too long", .file.display())]
     Locked { file: PathBuf, what: &'static str },
     #[error("cannot {what}: {}: {why}", .file.display())]
@@ -72,20 +76,42 @@ impl StoreError {
             Some(Sqlite::ReadOnly) => Self::ReadOnly { file, what },
             Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => Self::Locked { file, what },
             Some(Sqlite::CannotOpen | Sqlite::PermissionDenied | Sqlite::SystemIoFailure) => {
-                Self::Unopenable { file, what, why: source.to_string() }
+                Self::unopenable(file, what, source.to_string())
             }
             _ => Self::Sqlite { file, what, source },
         }
     }
 
     pub(crate) fn from_io(file: &Path, what: &'static str, source: &std::io::Error) -> Self {
-        use std::io::ErrorKind::{ReadOnlyFilesystem, StorageFull};
         let file = file.to_owned();
-        match source.kind() {
-            StorageFull => Self::Full { file, what },
-            ReadOnlyFilesystem => Self::ReadOnly { file, what },
-            _ => Self::Unopenable { file, what, why: source.to_string() },
+        match HostTrouble::of(what, source) {
+            Some(HostTrouble::Full { .. }) => Self::Full { file, what },
+            Some(HostTrouble::ReadOnly { .. }) => Self::ReadOnly { file, what },
+            Some(HostTrouble::TooManyFiles { .. }) => Self::TooManyFiles { file, what },
+            None => Self::Unopenable { file, what, why: source.to_string() },
         }
+    }
+
+    /// SQLite tells only that a system call failed, so the system is asked again why it would.
+    fn unopenable(file: PathBuf, what: &'static str, why: String) -> Self {
+        use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+        let directory = file.parent().unwrap_or(&file);
+        if let Err(error) = std::fs::File::open("/dev/null")
+            && let Some(HostTrouble::TooManyFiles { .. }) = HostTrouble::of(what, &error)
+        {
+            return Self::TooManyFiles { file, what };
+        }
+        let system = statvfs(directory).ok();
+        if system.as_ref().is_some_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY)) {
+            return Self::ReadOnly { file, what };
+        }
+        if system.is_some_and(|system| system.f_bavail == 0 || (system.f_files > 0 && system.f_favail == 0)) {
+            return Self::Full { file, what };
+        }
+        if access(directory, Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS) {
+            return Self::ReadOnly { file, what };
+        }
+        Self::Unopenable { file, what, why }
     }
 }
 
@@ -104,6 +130,7 @@ impl Diagnostic for StoreError {
             Self::Exposed { .. } => "store-exposed",
             Self::Full { .. } => "store-full",
             Self::ReadOnly { .. } => "store-read-only",
+            Self::TooManyFiles { .. } => "store-too-many-files",
             Self::Locked { .. } => "store-locked",
             Self::Unopenable { .. } => "store-unopenable",
             Self::Sqlite { .. } => "store-internal",
@@ -117,13 +144,14 @@ impl Diagnostic for StoreError {
             Self::Ambiguous { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::Timeout,
             Self::Sqlite { .. } => ExitCode::Internal,
+            Self::Newer { .. } => ExitCode::Configuration,
             Self::BadRow { .. }
             | Self::NoFreeUid { .. }
-            | Self::Newer { .. }
             | Self::Corrupt { .. }
             | Self::Exposed { .. }
             | Self::Full { .. }
             | Self::ReadOnly { .. }
+            | Self::TooManyFiles { .. }
             | Self::Unopenable { .. } => ExitCode::Failed,
         }
     }
@@ -141,21 +169,26 @@ impl Diagnostic for StoreError {
             Self::Illegal { .. } | Self::StateChanged { .. } => {
                 "another command may have changed it meanwhile; look with: palisade ls".into()
             }
-            Self::BadRow { id, .. } => format!("remove it with: palisade rm {}", printable(id)),
+            Self::BadRow { id, .. } => {
+                format!("remove it and all it has with: palisade rm --force {}", printable(id))
+            }
             Self::NoFreeUid { .. } => "remove sandboxes no longer used, or lower root.uid_base".into(),
             Self::Newer { .. } => {
-                "it was written by a newer palisade, and nothing was changed; upgrade palisade".into()
+                "it was written by a newer palisade, and nothing was changed; upgrade palisade, or set \
+                 XDG_STATE_HOME to use a state of its own"
+                    .into()
             }
-            Self::Corrupt { file, .. } => format!(
-                "stop every palisade process, then set it aside with its -wal and -shm beside it: \
-                 mv {file} {file}.damaged",
-                file = file.display()
-            ),
+            Self::Corrupt { .. } => {
+                "it is set aside beside its place when the next command opens it: try again".into()
+            }
             Self::Exposed { directory } => {
                 format!("close it to others with: chmod go-w {}", directory.display())
             }
             Self::Full { .. } => "free some space on that file system; nothing was changed".into(),
             Self::ReadOnly { .. } => "make that directory writable for this user; nothing was changed".into(),
+            Self::TooManyFiles { .. } => {
+                "raise the limit (ulimit -n) and try again; nothing was changed".into()
+            }
             Self::Locked { .. } => "try again; if it stays, look for a palisade process that hangs".into(),
             Self::Unopenable { .. } => "see whether the directory exists and belongs to this user".into(),
             Self::Sqlite { .. } => return Vec::new(),

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::record::{self, BadRow, COLUMNS, Row};
-use palisade_core::{SandboxId, SandboxName};
+use palisade_core::{ProcessIdentity, SandboxId, SandboxName};
 use rusqlite::{OptionalExtension as _, params};
 
 /// Fewer characters than this are not taken as the start of an id.
@@ -38,6 +38,15 @@ impl Store {
                 Err(StoreError::Ambiguous { given: text.to_owned(), ids })
             }
         }
+    }
+
+    /// What the row names as its keeper, of a row that need not be readable otherwise.
+    pub fn keeper_of(&self, id: &str) -> Result<Option<ProcessIdentity>, StoreError> {
+        let query = "SELECT keeper_pid, keeper_start, keeper_boot FROM sandboxes WHERE id = ?1";
+        // What is no process is nobody's keeper.
+        let read = |row: &rusqlite::Row<'_>| Ok(record::identity(row, 0).ok().flatten());
+        let found = self.connection().query_row(query, [id], read).optional();
+        Ok(found.map_err(self.failed("look the keeper up"))?.flatten())
     }
 
     /// The error for a sandbox that is not there, with the names of those that are.

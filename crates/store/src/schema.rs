@@ -68,12 +68,63 @@ pub(crate) fn migrate(
     from: i64,
     instance: impl FnOnce() -> String,
 ) -> rusqlite::Result<()> {
+    apply(transaction, &MIGRATIONS, from, instance)
+}
+
+fn apply(
+    transaction: &Transaction<'_>,
+    migrations: &[&str],
+    from: i64,
+    instance: impl FnOnce() -> String,
+) -> rusqlite::Result<()> {
     let done = usize::try_from(from).unwrap_or(0);
-    for migration in &MIGRATIONS[done.min(MIGRATIONS.len())..] {
+    for migration in &migrations[done.min(migrations.len())..] {
         transaction.execute_batch(migration)?;
     }
     if done == 0 {
         transaction.execute("INSERT INTO meta (key, value) VALUES ('instance', ?1)", [instance()])?;
     }
-    transaction.pragma_update(None, "user_version", VERSION)
+    transaction.pragma_update(None, "user_version", migrations.len() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    const LATER: [&str; 3] = [
+        VERSION_1,
+        "ALTER TABLE sandboxes ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",
+        "CREATE TABLE second (id TEXT)",
+    ];
+
+    /// A file that some version of the program has made.
+    fn made_by(migrations: &[&str]) -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let transaction = connection.transaction().unwrap();
+        apply(&transaction, migrations, 0, || "first".into()).unwrap();
+        transaction.commit().unwrap();
+        connection
+    }
+
+    fn tables(connection: &Connection) -> Vec<String> {
+        let mut statement =
+            connection.prepare("SELECT sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY name").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn a_file_of_any_version_ends_as_a_new_one_begins_and_keeps_its_instance() {
+        for made in 1..=LATER.len() {
+            let mut connection = made_by(&LATER[..made]);
+            let transaction = connection.transaction().unwrap();
+            apply(&transaction, &LATER, made as i64, || unreachable!("it has an instance")).unwrap();
+            transaction.commit().unwrap();
+            assert_eq!(read_version(&connection).unwrap(), 3);
+            assert_eq!(tables(&connection), tables(&made_by(&LATER)));
+            let instance: String =
+                connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+            assert_eq!(instance, "first");
+        }
+    }
 }

@@ -74,28 +74,30 @@ fn a_newer_store_is_refused_and_left_untouched() {
         (error.code(), error.exit(), error.hints()),
         (
             "store-newer",
-            ExitCode::Failed,
-            vec!["it was written by a newer palisade, and nothing was changed; upgrade palisade".into()]
+            ExitCode::Configuration,
+            vec![
+                "it was written by a newer palisade, and nothing was changed; upgrade palisade, or set \
+                 XDG_STATE_HOME to use a state of its own"
+                    .into()
+            ]
         )
     );
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
 #[test]
-fn a_damaged_store_is_named_with_the_way_to_set_it_aside() {
+fn a_damaged_store_is_named_and_set_aside() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("state.db");
     fs::write(&file, "this is no database at all, ".repeat(100)).unwrap();
     let error = Store::open(directory.path(), || unreachable!("an instance id is not needed")).unwrap_err();
     assert!(matches!(&error, StoreError::Corrupt { file: named, .. } if *named == file));
     assert_eq!((error.code(), error.exit()), ("store-corrupt", ExitCode::Failed));
-    let shown = file.display();
-    assert_eq!(
-        error.hints(),
-        [format!(
-            "stop every palisade process, then set it aside with its -wal and -shm beside it: mv {shown} {shown}.damaged"
-        )]
-    );
+    let aside = Store::set_aside(directory.path(), 1_700_000_000_000).unwrap().unwrap();
+    assert_eq!(aside, directory.path().join("state.db.corrupt-20231114T221320Z"));
+    assert!(fs::read(&aside).unwrap().starts_with(b"this is no database"));
+    assert!(open(directory.path()).list().unwrap().rows.is_empty());
+    assert_eq!(Store::set_aside(directory.path(), 0).unwrap(), None, "a sound one stays");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Diagnosis {
     origin: Origin,
     /// The selected one; with `--all`, every one.
     methods: Vec<MethodReport>,
+    /// The record of sandboxes; what is wrong with it keeps no method from being usable.
+    state: Vec<Check>,
 }
 
 #[derive(Serialize)]
@@ -54,7 +56,12 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         preflight = if usable { "passed" } else { "failed" },
         "sandbox method"
     );
-    let diagnosis = Diagnosis { selected: selection.method, origin: selection.origin, methods: reports };
+    let diagnosis = Diagnosis {
+        selected: selection.method,
+        origin: selection.origin,
+        methods: reports,
+        state: state(context),
+    };
     if arguments.json {
         output::json(&diagnosis)?;
     } else {
@@ -84,30 +91,59 @@ async fn examine(context: &Context, method: Method) -> MethodReport {
     }
 }
 
+/// Whether the record can be read, and what was set aside of it.
+fn state(context: &Context) -> Vec<Check> {
+    let listed = match context.engine.list() {
+        Ok((sandboxes, bad)) if bad.is_empty() => {
+            Check::ok("records", format!("{} sandboxes, all readable", sandboxes.len()))
+        }
+        Ok((_, bad)) => {
+            let names: Vec<String> = bad.iter().map(|row| palisade_core::printable(&row.name)).collect();
+            let fix = format!("remove them with: palisade rm --force {}", names.join(" "));
+            Check::warning("records", format!("cannot be read: {}", names.join(", ")), fix)
+        }
+        Err(error) => Check::failed("records", error.to_string(), error.hints().join("; ")),
+    };
+    let aside = set_aside(context);
+    let kept = (!aside.is_empty()).then(|| {
+        let fix = "take out what you need, then remove them";
+        Check::warning("set aside", aside.join(", "), fix)
+    });
+    std::iter::once(listed).chain(kept).collect()
+}
+
+fn set_aside(context: &Context) -> Vec<String> {
+    let entries = std::fs::read_dir(context.engine.state_dir()).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| name.contains(".corrupt-") && !name.ends_with("-wal") && !name.ends_with("-shm"))
+        .collect();
+    names.sort();
+    names
+}
+
 fn describe(diagnosis: &Diagnosis) -> String {
     let mut text = format!("selected: {} (from {})\n\n", diagnosis.selected, diagnosis.origin);
     let mut rows = Vec::new();
-    for report in &diagnosis.methods {
-        for check in &report.checks {
+    let methods = diagnosis.methods.iter().map(|report| (report.method.to_string(), &report.checks));
+    let parts: Vec<(String, &Vec<Check>)> =
+        methods.chain(std::iter::once(("(state)".to_owned(), &diagnosis.state))).collect();
+    for (part, checks) in &parts {
+        for check in *checks {
             let mark = match check.status {
                 CheckStatus::Ok => "ok",
                 CheckStatus::Warning => "warning",
                 CheckStatus::Failed => "FAILED",
             };
-            rows.push(vec![
-                report.method.to_string(),
-                check.name.clone(),
-                mark.to_owned(),
-                check.detail.clone(),
-            ]);
+            rows.push(vec![part.clone(), check.name.clone(), mark.to_owned(), check.detail.clone()]);
         }
     }
     text.push_str(&output::table(&["METHOD", "CHECK", "RESULT", "DETAIL"], &rows));
-    for report in &diagnosis.methods {
-        for check in report.checks.iter().filter(|check| check.status != CheckStatus::Ok) {
+    for (part, checks) in &parts {
+        for check in checks.iter().filter(|check| check.status != CheckStatus::Ok) {
             if let Some(fix) = &check.fix {
                 // Writing to a String cannot fail.
-                let _ = write!(text, "\n{} / {}: {}", report.method, check.name, fix);
+                let _ = write!(text, "\n{} / {}: {}", part, check.name, fix);
             }
         }
     }

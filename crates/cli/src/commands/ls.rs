@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_core::printable;
+use palisade_store::BadRow;
 
 /// List the sandboxes
 #[derive(Debug, clap::Args)]
@@ -16,17 +17,18 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let (sandboxes, bad) = context.engine.list()?;
     for row in &bad {
+        let remove = format!("remove it with: palisade rm --force {}", printable(&row.name));
         output::warning(&format!(
-            "the record of sandbox '{}' cannot be read: {}",
+            "the record of sandbox '{}' cannot be read: {}; {remove}",
             printable(&row.id),
-            row.why
+            printable(&row.why)
         ));
     }
     if arguments.json {
         output::json(&sandboxes)?;
         return Ok(OK);
     }
-    if sandboxes.is_empty() {
+    if sandboxes.is_empty() && bad.is_empty() {
         output::note("no sandboxes; create one with: palisade create NAME");
         return Ok(OK);
     }
@@ -43,9 +45,23 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
                 sandbox.error.as_deref().map(printable).unwrap_or_default(),
             ]
         })
+        .chain(bad.iter().map(unreadable))
         .collect();
     output::data(&output::table(&["NAME", "STATE", "METHOD", "AGE", "ID", ""], &rows))?;
     Ok(OK)
+}
+
+/// Shown with the others, so that nobody misses it.
+fn unreadable(row: &BadRow) -> Vec<String> {
+    let short: String = row.id.chars().take(8).collect();
+    vec![
+        printable(&row.name),
+        "unreadable".into(),
+        "-".into(),
+        "-".into(),
+        printable(&short),
+        printable(&row.why),
+    ]
 }
 
 fn age(milliseconds: i64) -> String {

@@ -10,6 +10,7 @@ pub(crate) mod exec;
 pub(crate) mod gc;
 pub(crate) mod inspect;
 pub(crate) mod keeper;
+pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod rm;
 pub(crate) mod run;
@@ -24,6 +25,7 @@ use crate::arguments::{Cli, Command};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use palisade_core::HostTrouble;
 
 pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
     let global = &cli.global;
@@ -32,11 +34,11 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Run(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
-            block_on(tidily(&context, run::run(&context, arguments)))
+            block_on(&context, tidily(&context, run::run(&context, arguments)))
         }
         Command::Create(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
-            block_on(tidily(&context, create::run(&context, arguments)))
+            block_on(&context, tidily(&context, create::run(&context, arguments)))
         }
         Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
@@ -44,7 +46,7 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
                 Command::Doctor(_) | Command::Config(_) => Context::with_project(global, None)?,
                 _ => Context::without_project(global)?,
             };
-            block_on(dispatch(&context, other))
+            block_on(&context, dispatch(&context, other))
         }
     }
 }
@@ -60,6 +62,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Shell(arguments) => shell::run(context, arguments).await,
         Command::Attach(arguments) => attach::run(context, arguments).await,
         Command::Sessions(arguments) => sessions::run(context, &arguments).await,
+        Command::Logs(arguments) => logs::run(context, &arguments).await,
         Command::Cp(arguments) => cp::run(context, &arguments).await,
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
@@ -82,14 +85,33 @@ async fn tidily(
     command.await
 }
 
+/// With fewer the runtime itself would panic before anything could be told.
+fn require_files() -> Result<(), Failure> {
+    const FEWEST: u64 = 24;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    if limit.is_some_and(|limit| limit < FEWEST) {
+        return Err(Failure::Engine(HostTrouble::TooManyFiles { what: "start".into() }.into()));
+    }
+    Ok(())
+}
+
 /// One thread is enough for everything this program waits for, and starts fastest.
-fn block_on(future: impl Future<Output = Result<Status, Failure>>) -> Result<Status, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed("io", format!("cannot start: {error}")))?;
+fn block_on(
+    context: &Context,
+    future: impl Future<Output = Result<Status, Failure>>,
+) -> Result<Status, Failure> {
+    require_files()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        match HostTrouble::of("start", &error) {
+            Some(trouble) => Failure::Engine(trouble.into()),
+            None => Failure::failed("io", format!("cannot start: {error}")),
+        }
+    })?;
     let result = runtime.block_on(future);
     // A thread that waits for input which never comes must not keep the program alive.
     runtime.shutdown_background();
+    if let Err(Failure::Engine(error)) = &result {
+        context.engine.rescue_if_damaged(error);
+    }
     result
 }

@@ -158,7 +158,11 @@ async fn a_keeper_that_hangs_is_killed_and_the_sandbox_put_in_order() {
     let stopped = scene.engine().stop("web", Duration::ZERO).await.unwrap();
     assert_eq!(stopped, Stopped::Now);
     assert_eq!(scene.fake.calls(), ["stop web"]);
-    assert_eq!(scene.state("web"), ("error".into(), Some("its keeper died".into())));
+    assert_eq!(scene.state("web"), ("stopped".into(), None));
+    assert_eq!(
+        scene.engine().notices(row.id(), 0).unwrap(),
+        ["its keeper did not end when asked and was killed"]
+    );
     assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Already);
     keeper.wait().unwrap();
 }
