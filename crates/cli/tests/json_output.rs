@@ -108,9 +108,9 @@ fn check(place: &str, value: &Value, schema: &Value) -> Result<(), String> {
                 }
                 true
             }
-            "oneOf" | "anyOf" => rule
-                .as_array()
-                .is_some_and(|rules| rules.iter().any(|rule| check(place, value, rule).is_ok())),
+            "oneOf" | "anyOf" => rule.as_array().is_some_and(|rules| {
+                rules.iter().any(|rule| check(place, value, &joined(object, rule)).is_ok())
+            }),
             other => return Err(format!("{place}: this test does not know the word '{other}'")),
         };
         if !holds {
@@ -118,6 +118,15 @@ fn check(place: &str, value: &Value, schema: &Value) -> Result<(), String> {
         }
     }
     check_fields(place, value, object)
+}
+
+/// An alternative together with the fields that all of them have.
+fn joined(schema: &serde_json::Map<String, Value>, alternative: &Value) -> Value {
+    let mut joined = alternative.clone();
+    for (name, rule) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        joined["properties"][name] = rule.clone();
+    }
+    joined
 }
 
 fn check_fields(place: &str, value: &Value, schema: &serde_json::Map<String, Value>) -> Result<(), String> {
@@ -130,7 +139,12 @@ fn check_fields(place: &str, value: &Value, schema: &serde_json::Map<String, Val
         }
     }
     for (name, field) in fields {
-        let rule = rules.get(name).ok_or_else(|| format!("{place}: {name} is not in the schema"))?;
+        let rule = match rules.get(name) {
+            Some(rule) => rule,
+            // One of the alternatives names it, see `joined`.
+            None if schema.contains_key("oneOf") => continue,
+            None => return Err(format!("{place}: {name} is not in the schema")),
+        };
         check(&format!("{place}.{name}"), field, rule)?;
     }
     Ok(())

@@ -36,9 +36,10 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     let since = arguments.since.as_deref().map_or(Ok(i64::MIN), moment)?;
     let mut events = context.engine.events(&arguments.name, since)?;
     tell(&events.told_now()?, arguments)?;
-    while arguments.follow {
-        let Some(more) = events.next().await? else { break };
-        tell(&more, arguments)?;
+    if arguments.follow {
+        while let Some(more) = events.next().await? {
+            tell(&more, arguments)?;
+        }
     }
     Ok(OK)
 }

@@ -97,9 +97,27 @@ fn passed(scenario: Scenario) -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Tests run side by side, and a life has many steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    First,
+    Second,
+}
+
 /// Breaks the scenario at each of its steps, one after another.
 fn broken_at_every_step(scenario: Scenario, kind: &str) {
-    for step in passed(scenario) {
+    broken_at(scenario, kind, passed(scenario));
+}
+
+fn broken_at_half_of_the_steps(scenario: Scenario, kind: &str, half: Half) {
+    let mut steps = passed(scenario);
+    let middle = steps.iter().nth(steps.len() / 2).cloned().unwrap_or_default();
+    let second = steps.split_off(&middle);
+    broken_at(scenario, kind, if half == Half::First { steps } else { second });
+}
+
+fn broken_at(scenario: Scenario, kind: &str, steps: BTreeSet<String>) {
+    for step in steps {
         let scene = Scene::new(scenario);
         let instance = &scene.instance;
         let told = scenario.commands().iter().find_map(|words| {
@@ -158,15 +176,27 @@ fn every_step_there_is_is_passed_by_some_scenario() {
 }
 
 #[test]
-fn a_sandbox_whose_life_fails_at_any_step_leaves_nothing() {
+fn a_sandbox_whose_life_fails_at_any_of_one_half_of_its_steps_leaves_nothing() {
     requires!(bwrap);
-    broken_at_every_step(Scenario::Life, "fail");
+    broken_at_half_of_the_steps(Scenario::Life, "fail", Half::First);
 }
 
 #[test]
-fn a_sandbox_whose_life_is_cut_off_at_any_step_leaves_nothing() {
+fn a_sandbox_whose_life_fails_at_any_of_the_other_half_leaves_nothing() {
     requires!(bwrap);
-    broken_at_every_step(Scenario::Life, "kill");
+    broken_at_half_of_the_steps(Scenario::Life, "fail", Half::Second);
+}
+
+#[test]
+fn a_sandbox_whose_life_is_cut_off_at_any_of_one_half_of_its_steps_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_half_of_the_steps(Scenario::Life, "kill", Half::First);
+}
+
+#[test]
+fn a_sandbox_whose_life_is_cut_off_at_any_of_the_other_half_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_half_of_the_steps(Scenario::Life, "kill", Half::Second);
 }
 
 #[test]

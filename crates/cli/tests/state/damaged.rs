@@ -124,17 +124,3 @@ fn one_row_that_cannot_be_read_is_shown_and_can_be_removed_with_all_it_has() {
     instance.run(["rm", "busy", "idle"]).ok();
     eventually("nothing is left", || Traces::of(&instance).is_clean());
 }
-
-#[test]
-fn a_garbled_instance_id_is_set_aside_and_the_old_one_written_again() {
-    requires!(bwrap);
-    let instance = furnished();
-    let owner = instance.owner();
-    for garbled in ["", "\u{fffd}\0torn"] {
-        fs::write(instance.state().join("instance"), garbled).unwrap();
-        let told = instance.run(["ls"]).ok();
-        assert!(told.stderr.contains("held no instance id and was set aside as"), "{told:?}");
-        assert_eq!(instance.owner(), owner);
-    }
-    instance.run(["rm", "--force", "busy", "idle"]).ok();
-}
