@@ -34,6 +34,18 @@ root_access() {
     fi
 }
 
+# Where the agents from npm are that tests run. Both users of scripts/test must be able to read them, so with root they
+# are outside every home; without it there is one user only.
+agents_directory() {
+    if [[ -n ${PALISADE_AGENTS:-} ]]; then
+        printf '%s\n' "$PALISADE_AGENTS"
+    elif [[ $(root_access) = no ]]; then
+        printf '%s\n' "${XDG_CACHE_HOME:-${HOME:?}/.cache}/palisade/agents"
+    else
+        printf '%s\n' /var/cache/palisade/agents
+    fi
+}
+
 as_root() {
     case $(root_access) in
         root) "$@" ;;

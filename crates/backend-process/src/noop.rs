@@ -48,7 +48,7 @@ impl NoopBackend {
             Workspace::Bound { host, .. } => host.clone(),
             Workspace::Own | Workspace::Scratch => base.join("workspace"),
         };
-        (base.join("home"), workspace)
+        (spec.policy.kept_home.clone().unwrap_or_else(|| base.join("home")), workspace)
     }
 
     async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {

@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Attach(commands::attach::Arguments),
     Sessions(commands::sessions::Arguments),
     Cp(commands::cp::Arguments),
+    Wrap(commands::wrap::Arguments),
     Gc(commands::gc::Arguments),
     Doctor(commands::doctor::Arguments),
     Config(commands::config::Arguments),
@@ -57,9 +58,11 @@ pub(crate) enum Command {
     Completions(commands::completions::Arguments),
     #[command(name = crate::telemetry::KEEPER, hide = true)]
     Keeper(commands::keeper::Arguments),
+    #[command(name = "__wrapped", hide = true)]
+    Wrapped(commands::wrapped::Arguments),
 }
 
-/// What a sandbox may see and use; shared by `run` and `create`.
+/// What a sandbox may see and use; shared by `run`, `create` and `wrap`.
 #[derive(Debug, Args, Default)]
 pub(crate) struct PolicyFlags {
     /// Show DIR as /workspace; writable unless it ends in :ro
@@ -97,7 +100,7 @@ pub(crate) struct PolicyFlags {
     pub(crate) tmp: Option<String>,
 }
 
-/// Variables for a command inside; shared by `run`, `exec` and `shell`.
+/// Variables for a command inside; shared by `run`, `exec`, `shell` and `wrap`.
 #[derive(Debug, Args, Default)]
 pub(crate) struct EnvironmentFlags {
     /// Set a variable inside; without a value, take it from this environment

@@ -5,9 +5,10 @@ use crate::arguments::{GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
 use palisade_backend_process::ProcessConfig;
-use palisade_config::{Flags, ProjectSource, Settings, Sources, environment, find_project};
+use palisade_config::{Flags, ProjectSource, Settings, Sources, Valued, environment, find_project};
 use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, HostPath, Method, Origin, Policy, Workspace};
+use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig};
 use palisade_store::Store;
 use std::ffi::OsString;
@@ -32,7 +33,7 @@ pub(crate) fn arm_faults() {
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
-    guest: HostPath,
+    process: ProcessConfig,
 }
 
 impl Context {
@@ -52,6 +53,44 @@ impl Context {
         Self::new(state_directory()?, global, None, None)
     }
 
+    /// For a wrapper: everything as it was recorded. Of the caller's environment only logging and telemetry count.
+    pub(crate) fn of_wrapper(global: &GlobalFlags, wrapper: &Wrapper) -> Result<Self, Failure> {
+        let record = &wrapper.record;
+        let logging = [environment::PALISADE_LOG, environment::PALISADE_LOG_FORMAT];
+        let environment = setting_variables(&logging)?;
+        let mut settings = palisade_config::load(&Sources { environment, ..Sources::default() })?;
+        settings.method = Valued { value: record.method, origin: record.origin.clone() };
+        settings.uid_base.value = record.surroundings.uid_base;
+        crate::logging::start(&settings, &global.command);
+        let Surroundings { guest, search_path, user_runtime_dir, git_config, .. } = &record.surroundings;
+        let paths = |words: &[Word]| words.iter().cloned().map(PathBuf::from).collect();
+        let process = ProcessConfig {
+            guest: guest.clone(),
+            state: wrapper.state.clone(),
+            search_path: paths(search_path),
+            user_runtime_dir: user_runtime_dir.clone().map(PathBuf::from),
+            git_config: paths(git_config),
+        };
+        Ok(Self { engine: engine(process.clone(), &settings)?, settings, process })
+    }
+
+    /// What a wrapper made now will find itself in.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let words = |paths: &[PathBuf]| paths.iter().map(|path| Word::from(path.as_os_str())).collect();
+        Surroundings {
+            guest: self.process.guest.clone(),
+            search_path: words(&self.process.search_path),
+            user_runtime_dir: self.process.user_runtime_dir.as_ref().map(|path| Word::from(path.as_os_str())),
+            git_config: words(&self.process.git_config),
+            uid_base: self.settings.uid_base.value,
+        }
+    }
+
+    /// This program itself.
+    pub(crate) fn program(&self) -> Result<HostPath, Failure> {
+        HostPath::new(this_program()?).map_err(|error| Failure::failed("io", error.to_string()))
+    }
+
     fn new(
         state: HostPath,
         global: &GlobalFlags,
@@ -60,20 +99,19 @@ impl Context {
     ) -> Result<Self, Failure> {
         let settings = settings(global, policy, project)?;
         crate::logging::start(&settings, &global.command);
-        let guest = guest_binary()?;
-        let engine = engine(state, &settings, guest.clone())?;
-        Ok(Self { settings, engine, guest })
+        let process = process_config(state)?;
+        Ok(Self { engine: engine(process.clone(), &settings)?, settings, process })
     }
 
     /// Asked before a start only: a sandbox can be listed, stopped and removed without the guest program.
     pub(crate) fn require_guest(&self) -> Result<(), Failure> {
-        if self.guest.as_path().is_file() {
+        if self.process.guest.as_path().is_file() {
             return Ok(());
         }
         Err(Failure::Told {
             code: "no-guest",
             exit: ExitCode::Preflight,
-            message: format!("the guest program is not installed: {} is no file", self.guest),
+            message: format!("the guest program is not installed: {} is no file", self.process.guest),
             hints: vec![format!(
                 "build it with scripts/build-guest, install with make install, or say where it is in {GUEST_VARIABLE}"
             )],
@@ -169,7 +207,7 @@ fn settings(
         system: Some(SYSTEM_CONFIG.into()),
         user: Some(config_directory()?.join("palisade/config.toml")),
         project,
-        environment: setting_variables()?,
+        environment: setting_variables(&environment::ALL)?,
         flags,
     };
     Ok(palisade_config::load(&sources)?)
@@ -202,9 +240,9 @@ fn open_store(state: &HostPath) -> Result<Store, Failure> {
     Ok(Store::open(state.as_path(), String::new)?)
 }
 
-fn setting_variables() -> Result<Vec<(String, String)>, Failure> {
+fn setting_variables(names: &[&str]) -> Result<Vec<(String, String)>, Failure> {
     let mut found = Vec::new();
-    for name in environment::ALL {
+    for &name in names {
         let Some(value) = std::env::var_os(name) else { continue };
         let value = value.into_string().map_err(|_| Failure::Told {
             code: "config-invalid-value",
@@ -296,18 +334,21 @@ pub(crate) fn now() -> i64 {
     elapsed.map_or(0, |elapsed| elapsed.as_millis() as i64)
 }
 
-fn engine(state: HostPath, settings: &Settings, guest: HostPath) -> Result<Engine, Failure> {
-    let process = ProcessConfig {
-        guest,
-        state: state.clone(),
+fn process_config(state: HostPath) -> Result<ProcessConfig, Failure> {
+    Ok(ProcessConfig {
+        guest: guest_binary()?,
+        state,
         search_path: std::env::var_os("PATH")
             .map(|path| std::env::split_paths(&path).collect())
             .unwrap_or_default(),
         user_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
         git_config: git_config(),
-    };
+    })
+}
+
+fn engine(process: ProcessConfig, settings: &Settings) -> Result<Engine, Failure> {
     Ok(Engine::new(EngineConfig {
-        state,
+        state: process.state.clone(),
         uid_base: settings.uid_base.value,
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),

@@ -33,8 +33,13 @@ pub(crate) fn note(message: &str) {
 
 /// Data for whoever reads stdout. A reader that has gone away is not an error worth telling.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
+    bytes(text.as_bytes())
+}
+
+/// As [`data`], for what need not be text, such as a path.
+pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(data).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::failed("io", format!("cannot write to stdout: {error}")))
         }

@@ -171,9 +171,7 @@ pub(crate) fn variables(given: &[OsString]) -> Result<Vec<(OsString, OsString)>,
 }
 
 fn variable(word: &OsString) -> Result<(OsString, OsString), Failure> {
-    let Assignment { name, value } = Assignment::parse(word).map_err(|error| {
-        Failure::usage(error.to_string(), "names have letters, digits and '_' and do not start with a digit")
-    })?;
+    let Assignment { name, value } = assignment(word)?;
     let value = value.or_else(|| std::env::var_os(name.as_str())).ok_or_else(|| {
         Failure::usage(
             format!("the variable {name} is not set here"),
@@ -181,6 +179,13 @@ fn variable(word: &OsString) -> Result<(OsString, OsString), Failure> {
         )
     })?;
     Ok((name.as_str().into(), value))
+}
+
+/// The two sides of `NAME[=VALUE]`.
+pub(crate) fn assignment(word: &OsString) -> Result<Assignment, Failure> {
+    Assignment::parse(word).map_err(|error| {
+        Failure::usage(error.to_string(), "names have letters, digits and '_' and do not start with a digit")
+    })
 }
 
 /// Tells why a command could not be started, and gives the exit status.

@@ -32,6 +32,8 @@ fn every_json_output_is_what_its_schema_says() {
         ("doctor", vec!["doctor", "--all", "--json"]),
         ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),
         ("trust", vec!["trust", "--list", "--json"]),
+        ("wrap", vec!["wrap", "--json", "-w", "bound", "--", "sh"]),
+        ("wrap", vec!["wrap", "--ls", "--json"]),
     ];
     let schemas = schemas();
     for (name, arguments) in &seen {

@@ -164,6 +164,7 @@ impl Settings {
             tools: self.tools.iter().map(|tool| tool.value.clone()).collect(),
             opt: self.opt.value,
             resources: self.policy_resources(),
+            ..Policy::default()
         }
     }
 

@@ -202,6 +202,7 @@ fn settings_become_a_selection_and_a_policy() {
                 pids: Limit::default_of(4096),
                 tmp: ByteSize(ByteSize::MIB),
             },
+            ..Policy::default()
         }
     );
 }

@@ -60,7 +60,7 @@ impl ExitCode {
                 "the method cannot be used here, lacks what was asked for, or is not in this build"
             }
             ExitCode::Provisioning => "a part of what a sandbox needs could not be had",
-            ExitCode::NotFound => "there is no such sandbox",
+            ExitCode::NotFound => "there is no such sandbox, wrapper or program",
             ExitCode::Conflict => {
                 "the name is taken, the directory is in use, or the state does not allow it"
             }

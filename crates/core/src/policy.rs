@@ -98,6 +98,13 @@ pub struct Policy {
     pub mounts: Vec<Mount>,
     /// Host directories with tools, each shown read-only at its own path.
     pub tools: Vec<HostPath>,
+    /// What one program is installed as, files or directories, each shown read-only at its own path. Unlike tools they
+    /// are not searched for other programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<HostPath>,
+    /// A directory of Palisade's own that stands as the home of a one-off run, so that it lasts beyond the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_home: Option<HostPath>,
     /// Show the host's `/opt` read-only.
     pub opt: bool,
     pub resources: Resources,
@@ -112,6 +119,8 @@ impl Default for Policy {
             workspace: Workspace::Own,
             mounts: Vec::new(),
             tools: Vec::new(),
+            programs: Vec::new(),
+            kept_home: None,
             opt: false,
             resources: Resources::default(),
         }

@@ -44,7 +44,7 @@ pub struct Engine {
 }
 
 /// Above every uid a sandbox with a name can get: one for each process number, for one-off runs.
-const ONE_OFF_UIDS: u32 = 1 << 24;
+pub(crate) const ONE_OFF_UIDS: u32 = 1 << 24;
 
 impl Engine {
     pub fn new(config: EngineConfig) -> Self {

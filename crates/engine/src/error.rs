@@ -1,5 +1,6 @@
 //! What can go wrong with a verb.
 
+use crate::wrapper::WrapperError;
 use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, SandboxName, State};
 use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
@@ -13,6 +14,8 @@ pub enum EngineError {
     Backend(#[from] BackendError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Wrapper(#[from] WrapperError),
     #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
     WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
     #[error("another command is at work on sandbox '{name}'")]
@@ -62,6 +65,7 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.code(),
             Self::Host(trouble) => trouble.code(),
             Self::Client(_) => "guest-connection",
+            Self::Wrapper(error) => error.code(),
             Self::WrongState { .. } => "wrong-state",
             Self::Busy { .. } => "sandbox-busy",
             Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
@@ -79,6 +83,7 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.exit(),
             Self::Backend(error) => error.exit(),
             Self::Host(trouble) => trouble.exit(),
+            Self::Wrapper(error) => error.exit(),
             Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
@@ -94,6 +99,7 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.hints(),
             Self::Backend(error) => error.hints(),
             Self::Host(trouble) => trouble.hints(),
+            Self::Wrapper(error) => error.hints(),
             Self::WrongState { hint, .. } => vec![hint.clone()],
             Self::Busy { .. } => vec!["wait for it, then try again".into()],
             Self::StoppedMeanwhile { name } => {

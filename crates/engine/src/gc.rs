@@ -1,8 +1,8 @@
 //! `gc`: finishes or undoes what a crash left, and only what is ours.
 //!
-//! Three sources, in this order: intents whose process is dead; sandboxes whose keeper is dead; and whatever a
-//! backend finds that belongs to nobody. Work in a sandbox is never removed: a sandbox that has a record keeps its
-//! directories, whatever state it is in.
+//! Four sources, in this order: intents whose process is dead; sandboxes whose keeper is dead; whatever a backend finds
+//! that belongs to nobody; and wrappers that a dead process was making or removing. Work in a sandbox is never removed:
+//! a sandbox that has a record keeps its directories, whatever state it is in.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -88,6 +88,9 @@ impl Engine {
             }
         }
         self.discard_leftovers(dry_run, &mut sweep).await?;
+        for outcome in self.sweep_wrappers(dry_run) {
+            sweep.note(outcome);
+        }
         sweep.failure.map_or(Ok(sweep.items), Err)
     }
 

@@ -24,6 +24,7 @@ mod session;
 mod start;
 mod stop;
 mod turn;
+pub mod wrapper;
 
 pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
 pub use create::CreateRequest;
@@ -32,7 +33,7 @@ pub use error::EngineError;
 pub use gc::{GcAction, GcItem};
 pub use list::{Inspection, Summary};
 pub use logs::Events;
-pub use one_off::OneOff;
+pub use one_off::{OneOff, OneOffRequest};
 pub use session::{Connection, SessionStart, Streams, UnseenEnd};
 pub use start::Started;
 pub use stop::Stopped;

@@ -5,7 +5,7 @@ use crate::engine::{Engine, new_id};
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::observe::{about, observe, verb_span};
-use palisade_core::{Backend, Layout, Method, Policy, SandboxId, SandboxSpec, spans};
+use palisade_core::{Backend, HostIdentity, Layout, Method, Policy, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::Open;
 use palisade_protocol::client::{Client, ClientError, StreamReceiver, StreamSender};
@@ -13,6 +13,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 const HANDSHAKE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Clone)]
+pub struct OneOffRequest {
+    pub method: Method,
+    pub policy: Policy,
+    /// Whom it runs as on the host; without one, a uid of this process's own when root starts it.
+    pub identity: Option<HostIdentity>,
+}
 
 /// A running one-off sandbox. It must be ended with [`OneOff::end`]; should its process die instead, everything
 /// inside dies with it.
@@ -35,19 +43,18 @@ impl Engine {
     /// Starts the sandbox and, with it, what `first` asks for: the two travel together.
     pub async fn one_off(
         &self,
-        method: Method,
-        policy: Policy,
+        request: OneOffRequest,
         first: impl FnOnce(&Layout) -> Open,
     ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
-        observe(verb_span!(spans::START), self.bring_up_here(method, policy, first)).await
+        observe(verb_span!(spans::START), self.bring_up_here(request, first)).await
     }
 
     async fn bring_up_here(
         &self,
-        method: Method,
-        policy: Policy,
+        request: OneOffRequest,
         first: impl FnOnce(&Layout) -> Open,
     ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
+        let OneOffRequest { method, policy, identity } = request;
         let backend = self.backend(method)?;
         let spec = SandboxSpec {
             id: new_id().map_err(EngineError::io("make an id"))?,
@@ -55,7 +62,7 @@ impl Engine {
             method,
             policy,
             dir: None,
-            identity: self.identity(),
+            identity: identity.unwrap_or_else(|| self.identity()),
             owner: self.owner()?.to_owned(),
         };
         about(&spec);

@@ -96,6 +96,12 @@ steps! {
     RunGreeted = "run.greeted",
     /// A one-off run's command has ended; nothing is given back.
     RunEnding = "run.ending",
+    /// A wrapper's record is written, under a passing name.
+    WrapRecorded = "wrap.recorded",
+    /// A wrapper's script stands where callers find it; its record has a passing name.
+    WrapWritten = "wrap.written",
+    /// A wrapper is one no more; its record and its script are there.
+    WrapRemoving = "wrap.removing",
     /// A collection has found something to do, and done nothing.
     CollectFound = "collect.found",
     /// A dead process's intent is settled.

@@ -1,5 +1,6 @@
 //! What a test may need, and how its presence is told.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub fn is_root() -> bool {
@@ -32,6 +33,7 @@ fn present(what: &str) -> Result<(), String> {
         "noop" => Ok(()),
         "git" => works("git", &["--version"]),
         "tmux" => works("tmux", &["-V"]),
+        "agents" => agents_are_installed(),
         // The system's own, which a sandbox sees, too; with the modules that probes use.
         "python3" => works("/usr/bin/python3", &["-IS", "-c", "import ctypes, json, mmap, pty, socket"]),
         "root" if is_root() => Ok(()),
@@ -40,6 +42,19 @@ fn present(what: &str) -> Result<(), String> {
         "user" => Err("this test needs an ordinary user, and this is root".into()),
         other => panic!("requires!({other}): nobody knows how to look for it; add it to the gate"),
     }
+}
+
+/// Where the agents from npm are: `PALISADE_AGENTS`, or the place where scripts/setup puts them as root.
+pub fn agents() -> PathBuf {
+    std::env::var_os("PALISADE_AGENTS").map_or_else(|| "/var/cache/palisade/agents".into(), PathBuf::from)
+}
+
+fn agents_are_installed() -> Result<(), String> {
+    for name in ["claude", "codex"] {
+        let path = agents().join("node_modules/.bin").join(name);
+        works(&path.to_string_lossy(), &["--version"])?;
+    }
+    Ok(())
 }
 
 fn works(program: &str, arguments: &[&str]) -> Result<(), String> {

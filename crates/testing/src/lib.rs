@@ -19,7 +19,7 @@ mod traces;
 mod wait;
 
 pub use collector::{Answer, Collector, Delivery, Span};
-pub use gate::{Gate, is_root};
+pub use gate::{Gate, agents, is_root};
 pub use instance::{Instance, Outcome, palisade_binary};
 pub use pty::Pty;
 pub use random::{Random, SEED};

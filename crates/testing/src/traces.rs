@@ -98,9 +98,11 @@ fn files(state: &Path) -> BTreeSet<PathBuf> {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let path = entry.path();
             let standing = directory == state && STANDING.iter().any(|name| entry.file_name() == *name);
-            // The directories that hold the entries of sandboxes, fences, runs and leases stay.
+            // The directories that hold the entries of sandboxes, fences, runs, leases and wrappers stay.
             let holder = directory == state
-                && ["sandboxes", "fences", "runs", "leases"].iter().any(|name| entry.file_name() == *name);
+                && ["sandboxes", "fences", "runs", "leases", "wrappers"]
+                    .iter()
+                    .any(|name| entry.file_name() == *name);
             if !standing && !holder {
                 found.insert(path.clone());
             }

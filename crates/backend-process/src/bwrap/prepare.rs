@@ -70,8 +70,14 @@ pub(super) fn resolve(
         }),
         None => Place::Memory,
     };
+    let home = match &policy.kept_home {
+        Some(home) => {
+            Place::Directory(Bind { host: home.clone(), guest: HOME.into(), access: Access::ReadWrite })
+        }
+        None => own("home", HOME),
+    };
     let mut resolved = Resolved {
-        home: own("home", HOME),
+        home,
         workspace: own("workspace", WORKSPACE),
         binds: Vec::new(),
         fence: Vec::new(),
@@ -88,9 +94,11 @@ pub(super) fn resolve(
     } else if policy.workspace == Workspace::Scratch {
         resolved.workspace = Place::Memory;
     }
-    for tool in &policy.tools {
-        let guest = tool.as_path().to_string_lossy().into_owned();
-        resolved.binds.push(Bind { host: host_path(config, tool)?, guest, access: Access::ReadOnly });
+    for shown in policy.tools.iter().chain(&policy.programs) {
+        let host = host_path(config, shown)?;
+        let guest = own_path_inside(shown)?;
+        prepare_target(spec, &resolved, &host, &guest)?;
+        resolved.binds.push(Bind { host, guest: guest.to_string(), access: Access::ReadOnly });
     }
     for mount in &policy.mounts {
         let host = host_path(config, &mount.host)?;
@@ -122,6 +130,17 @@ fn host_path(config: &ProcessConfig, path: &HostPath) -> Result<HostPath, Backen
         ));
     }
     HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+}
+
+/// Where something of the host's stands inside when it keeps its path.
+fn own_path_inside(path: &HostPath) -> Result<GuestPath, BackendError> {
+    let refuse = |reason: String| BackendError::HostDirectory {
+        path: palisade_core::printable(&path.to_string()),
+        reason,
+        fix: "give it a plain path, or show it under another one with --mount".into(),
+    };
+    let text = path.as_path().to_str().ok_or_else(|| refuse("its path is not text".into()))?;
+    GuestPath::new(text).map_err(|error| refuse(error.to_string()))
 }
 
 fn require_directory(host: &HostPath) -> Result<(), BackendError> {
@@ -198,7 +217,8 @@ fn prepare_target(
     for (place, base) in [(&resolved.home, HOME), (&resolved.workspace, WORKSPACE)] {
         let Ok(relative) = Path::new(target.as_str()).strip_prefix(base) else { continue };
         let Place::Directory(bind) = place else { continue };
-        if spec.dir.as_ref().is_none_or(|dir| !bind.host.as_path().starts_with(dir.path())) {
+        let in_sandbox = spec.dir.as_ref().is_some_and(|dir| bind.host.as_path().starts_with(dir.path()));
+        if !in_sandbox && spec.policy.kept_home.as_ref() != Some(&bind.host) {
             return Err(refuse(format!(
                 "its target {target} lies in a directory of the host's that is bound at {base}"
             )));

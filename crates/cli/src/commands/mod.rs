@@ -19,6 +19,8 @@ pub(crate) mod shell;
 pub(crate) mod start;
 pub(crate) mod stop;
 pub(crate) mod trust;
+pub(crate) mod wrap;
+pub(crate) mod wrapped;
 
 use crate::Status;
 use crate::arguments::{Cli, Command};
@@ -39,6 +41,18 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         Command::Create(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
             block_on(&context, tidily(&context, create::run(&context, arguments)))
+        }
+        Command::Wrap(arguments) => {
+            let context = match arguments.makes() {
+                true => Context::with_project(global, Some(&arguments.policy))?,
+                false => Context::without_project(global)?,
+            };
+            block_on(&context, tidily(&context, wrap::run(&context, arguments)))
+        }
+        Command::Wrapped(arguments) => {
+            let wrapper = palisade_engine::wrapper::Wrapper::open(&arguments.directory)?;
+            let context = Context::of_wrapper(global, &wrapper)?;
+            block_on(&context, wrapped::run(&context, &wrapper, arguments.arguments))
         }
         Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
@@ -68,9 +82,12 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),
         Command::Keeper(arguments) => keeper::run(context, &arguments).await,
-        Command::Run(_) | Command::Create(_) | Command::Trust(_) | Command::Completions(_) => {
-            Err(Failure::internal("this command is handled before"))
-        }
+        Command::Run(_)
+        | Command::Create(_)
+        | Command::Wrap(_)
+        | Command::Wrapped(_)
+        | Command::Trust(_)
+        | Command::Completions(_) => Err(Failure::internal("this command is handled before")),
     }
 }
 

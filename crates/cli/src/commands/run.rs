@@ -6,7 +6,8 @@ use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{telemetry, terminal};
-use palisade_core::Workspace;
+use palisade_core::{Layout, Workspace};
+use palisade_engine::OneOffRequest;
 use std::ffi::OsString;
 
 /// Run one command in a sandbox of its own
@@ -34,11 +35,25 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let method = context.method();
     context.announce(method);
     context.require_guest()?;
+    let request = OneOffRequest { method, policy, identity: None };
+    once(context, request, arguments.command, variables, Layout::clone).await
+}
+
+/// Runs one command in a sandbox that is gone when the command ends, tied to our own input, output and signals.
+/// `layout` may change what the command finds from what the sandbox says of itself.
+pub(crate) async fn once(
+    context: &Context,
+    request: OneOffRequest,
+    command: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    layout: impl FnOnce(&Layout) -> Layout,
+) -> Result<Status, Failure> {
+    let method = request.method;
     let signals = Signals::listen();
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
-    let call = Call { command: arguments.command, variables, input, tty };
-    let (sandbox, streams) = context.engine.one_off(method, policy, |layout| call.open(layout)).await?;
+    let call = Call { command, variables, input, tty };
+    let (sandbox, streams) = context.engine.one_off(request, |own| call.open(&layout(own))).await?;
     let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
     let command = relay::attend(streams, &sandbox.layout, &call, signals);
     let outcome = telemetry::exec((method, sandbox.id(), None), tty == Tty::Yes, command).await;

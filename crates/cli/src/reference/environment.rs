@@ -74,6 +74,10 @@ const DEVELOPMENT: &[Variable] = &[
         "PALISADE_TEST_SEED",
         "The number that a test which chooses at random prints, to have its choices again.",
     ),
+    variable(
+        "PALISADE_AGENTS",
+        "Where the agents from npm are that the tests run; `scripts/setup test` puts them there.",
+    ),
     variable(super::UPDATE, "Write the documents that are made from the code; set by `make reference`."),
 ];
 

@@ -5,6 +5,7 @@ use super::markdown::{code, codes, heading, table};
 use super::{Documents, command};
 use crate::commands::doctor::Diagnosis;
 use crate::commands::sessions::Listed;
+use crate::commands::wrap::Shown;
 use palisade_config::Entry;
 use palisade_engine::{GcItem, Inspection, Summary};
 use palisade_store::{StoredEvent, Trusted};
@@ -29,6 +30,7 @@ fn outputs() -> Vec<Output> {
         output::<Vec<GcItem>>("palisade gc", "What was done, or with `--dry-run` would be."),
         output::<Diagnosis>("palisade doctor", "The selected method and what was found out about it."),
         output::<Vec<Entry>>("palisade config show", "Every setting; a list has an entry per element."),
+        output::<Vec<Shown>>("palisade wrap", "The wrapper that was made, or with `--ls` all of them."),
         output::<Vec<Trusted>>("palisade trust", "With `--list`: the files that are trusted."),
     ]
 }

@@ -36,3 +36,4 @@ mod separation;
 mod sessions;
 mod support;
 mod terminal;
+mod wrap;

@@ -23,6 +23,11 @@ const LIFE: &[Words] = &[
     &["rm", "--force", "web"],
 ];
 const RUN: &[Words] = &[&["run", "-w", "project", "--", "true"]];
+/// Over `noop`, whose check is quick: the steps are the same with every method.
+const WRAP: &[Words] = &[
+    &["wrap", "--method", "noop", "-w", ".", "--keep-home", "--output", "project/agent", "--", "true"],
+    &["wrap", "--rm", "project/agent"],
+];
 /// The first two leave an intent and a thing without an owner, see [`Scene::prepare`].
 const COLLECTION: &[Words] = &[&["gc"]];
 
@@ -30,16 +35,18 @@ const COLLECTION: &[Words] = &[&["gc"]];
 enum Scenario {
     Life,
     Run,
+    Wrap,
     Collection,
 }
 
 impl Scenario {
-    const ALL: [Scenario; 3] = [Scenario::Life, Scenario::Run, Scenario::Collection];
+    const ALL: [Scenario; 4] = [Scenario::Life, Scenario::Run, Scenario::Wrap, Scenario::Collection];
 
     fn commands(self) -> &'static [Words] {
         match self {
             Scenario::Life => LIFE,
             Scenario::Run => RUN,
+            Scenario::Wrap => WRAP,
             Scenario::Collection => COLLECTION,
         }
     }
@@ -135,6 +142,10 @@ fn broken_at(scenario: Scenario, kind: &str, steps: BTreeSet<String>) {
             let removed = instance.run(["rm", "--force", name]);
             assert_eq!(removed.code, 0, "{removed:?} after {context}");
         }
+        for wrapper in wrappers(instance) {
+            let removed = instance.run(["wrap", "--rm", &wrapper]);
+            assert_eq!(removed.code, 0, "{removed:?} after {context}");
+        }
         let traces = Traces::of(instance);
         assert!(traces.is_clean(), "{traces:#?} after {context}");
         let left: Vec<_> = std::fs::read_dir(instance.work().join("project")).unwrap().flatten().collect();
@@ -165,6 +176,12 @@ fn rows(instance: &Instance) -> Vec<(String, String)> {
 
 fn names(instance: &Instance) -> Vec<String> {
     rows(instance).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Those that are whole: a fault may have made no difference, or come too early.
+fn wrappers(instance: &Instance) -> Vec<String> {
+    let rows = instance.run(["wrap", "--ls", "--json"]).ok().json();
+    rows.as_array().unwrap().iter().map(|row| row["path"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -209,6 +226,18 @@ fn a_run_that_fails_at_any_step_leaves_nothing() {
 fn a_run_that_is_cut_off_at_any_step_leaves_nothing() {
     requires!(bwrap);
     broken_at_every_step(Scenario::Run, "kill");
+}
+
+#[test]
+fn a_wrapper_whose_making_or_removal_fails_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Wrap, "fail");
+}
+
+#[test]
+fn a_wrapper_whose_making_or_removal_is_cut_off_at_any_step_leaves_nothing() {
+    requires!(bwrap);
+    broken_at_every_step(Scenario::Wrap, "kill");
 }
 
 #[test]
