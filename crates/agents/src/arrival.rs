@@ -91,6 +91,32 @@ impl Workshop<'_> {
         Ok(Ready { sandbox, connection })
     }
 
+    /// The sandbox of an earlier start, if it is this repository's.
+    pub async fn earlier(&self, request: &StartRequest) -> Result<Option<AgentSandbox>, AgentError> {
+        let facts = Facts::gather(&self.git, &request.directory).await?;
+        let name = self.name(request, &facts)?;
+        match self.engine.store()?.find(name.as_str()) {
+            Ok(row) => self.of_repository(row.id().as_str(), &facts).map(Some),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(EngineError::from(error).into()),
+        }
+    }
+
+    fn name(&self, request: &StartRequest, facts: &Facts) -> Result<SandboxName, AgentError> {
+        let given = request.name.clone();
+        given
+            .or_else(|| name_for(facts.root.as_path()))
+            .ok_or_else(|| AgentError::NoName { root: facts.root.clone() })
+    }
+
+    fn of_repository(&self, id: &str, facts: &Facts) -> Result<AgentSandbox, AgentError> {
+        let known = self.find(id)?;
+        if known.record.repository != facts.root {
+            return Err(AgentError::OtherRepository { name: known.row.name, other: known.record.repository });
+        }
+        Ok(known)
+    }
+
     async fn create_or_reuse(
         &self,
         request: &StartRequest,
@@ -98,18 +124,11 @@ impl Workshop<'_> {
         facts: &Facts,
         tell: &mut dyn FnMut(Step),
     ) -> Result<AgentSandbox, AgentError> {
-        let name = match &request.name {
-            Some(name) => name.clone(),
-            None => name_for(facts.root.as_path())
-                .ok_or_else(|| AgentError::NoName { root: facts.root.clone() })?,
-        };
+        let name = self.name(request, facts)?;
         let record = Record::new(facts.root.clone(), &facts.branch, &profile.name, request.sync);
         let row = match self.engine.store()?.find(name.as_str()) {
             Ok(row) => {
-                let known = self.find(row.id().as_str())?;
-                if known.record.repository != facts.root {
-                    return Err(AgentError::OtherRepository { name, other: known.record.repository });
-                }
+                self.of_repository(row.id().as_str(), facts)?;
                 tell(Step::Reused(name));
                 row
             }
@@ -143,6 +162,12 @@ impl Workshop<'_> {
         tell(Step::Arrived(tree.arrive(&facts.branch).await?));
         Ok(())
     }
+}
+
+/// Whether a program is found inside.
+pub async fn has_program(connection: &Connection, program: &str) -> Result<bool, AgentError> {
+    let script = "command -v -- \"$1\" >/dev/null && echo yes || echo no";
+    Ok(run_inside(connection, "looking for the agent", script, &[program.to_owned()]).await?.trim() == "yes")
 }
 
 /// The repository's directory as a name, with what a name cannot have left out.

@@ -158,6 +158,9 @@ impl Workshop<'_> {
         let refs = sandbox.refs();
         let mut unsynced = Unsynced::default();
         for branch in missing(&facts.repository, &refs, &survey).await? {
+            if self.held(&facts.repository, &branch, &survey).await? {
+                continue;
+            }
             let known = facts.repository.commit_if_any(&refs.commits(&branch)).await?;
             // Named relative to what the host has only where the sandbox has that, too.
             let known = known.filter(|id| survey.trees.branches.iter().any(|(_, inside)| inside == id));
@@ -168,6 +171,24 @@ impl Workshop<'_> {
             }
         }
         Ok(unsynced)
+    }
+}
+
+impl Workshop<'_> {
+    /// Whether the host has all of a branch, under whatever name.
+    async fn held(
+        &self,
+        repository: &Repository,
+        branch: &BranchName,
+        survey: &Survey,
+    ) -> Result<bool, AgentError> {
+        if survey.snapshots.iter().any(|snapshot| snapshot.branch == *branch && snapshot.work.is_some()) {
+            return Ok(false);
+        }
+        match survey.trees.branches.iter().find(|(name, _)| name == branch) {
+            Some((_, id)) => Ok(repository.leads_to(id).await?),
+            None => Ok(true),
+        }
     }
 }
 

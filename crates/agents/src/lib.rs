@@ -7,10 +7,12 @@ mod homecoming;
 mod profile;
 mod record;
 mod workshop;
+mod worktrees;
 
-pub use arrival::{Ready, StartRequest, Step};
+pub use arrival::{Ready, StartRequest, Step, has_program};
 pub use error::AgentError;
 pub use homecoming::{Branch, Homecoming, SyncRequest, Unsynced, Which};
 pub use profile::{HomeFile, Install, InvalidProfile, Login, Profile, Profiles, UnknownAgent};
 pub use record::{Record, SyncMode};
 pub use workshop::{AgentSandbox, Workshop};
+pub use worktrees::session_name;

@@ -11,6 +11,7 @@ const FILE: &str = "agent.json";
 
 /// When work comes home by itself, as refs and never into a checked-out tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncMode {
     #[default]

@@ -153,7 +153,7 @@ impl Backend for NoopBackend {
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(async {
             refuse_what_needs_isolation(spec)?;
-            make_directories(spec)
+            make_directories(spec, None)
         })
     }
 

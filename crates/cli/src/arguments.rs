@@ -37,6 +37,7 @@ pub(crate) struct GlobalFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Agent(commands::agent::Arguments),
     Run(commands::run::Arguments),
     Create(commands::create::Arguments),
     Start(commands::start::Arguments),
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Config(commands::config::Arguments),
     Trust(commands::trust::Arguments),
     Completions(commands::completions::Arguments),
+    #[command(name = "__git-transport", hide = true)]
+    GitTransport(commands::git_transport::Arguments),
     #[command(name = crate::telemetry::KEEPER, hide = true)]
     Keeper(commands::keeper::Arguments),
     #[command(name = "__wrapped", hide = true)]

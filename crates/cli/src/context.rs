@@ -260,7 +260,7 @@ fn state_directory() -> Result<HostPath, Failure> {
     HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
 }
 
-fn config_directory() -> Result<PathBuf, Failure> {
+pub(crate) fn config_directory() -> Result<PathBuf, Failure> {
     base_directory("XDG_CONFIG_HOME", ".config")
 }
 
@@ -287,7 +287,7 @@ fn git_config() -> Vec<PathBuf> {
     [Some(PathBuf::from("/etc/gitconfig")), config, home].into_iter().flatten().collect()
 }
 
-fn this_program() -> Result<PathBuf, Failure> {
+pub(crate) fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::failed("io", format!("cannot find this program itself: {error}")))
 }

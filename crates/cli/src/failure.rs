@@ -1,6 +1,7 @@
 //! Every way a command can fail, and how it is told: `error:`, the causes, and a `hint:` each.
 
 use crate::{Status, output};
+use palisade_agents::AgentError;
 use palisade_config::ConfigError;
 use palisade_core::{BackendError, Diagnostic, ExitCode};
 use palisade_engine::EngineError;
@@ -12,6 +13,7 @@ pub(crate) enum Failure {
     Usage(clap::Error),
     Engine(EngineError),
     Config(ConfigError),
+    Agent(Box<AgentError>),
     /// Found by this program itself.
     Told {
         code: &'static str,
@@ -42,6 +44,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Engine(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Agent(error) => error.code(),
             Self::Told { code, .. } => code,
         }
     }
@@ -56,6 +59,7 @@ impl Failure {
             }
             Self::Engine(error) => tell(&error),
             Self::Config(error) => tell(&error),
+            Self::Agent(error) => tell(error.as_ref()),
             Self::Told { code, exit, message, hints } => {
                 output::error(&message, &[], &hints);
                 tracing::debug!(code, "failed");
@@ -85,6 +89,12 @@ fn tell(error: &dyn Diagnostic) -> Status {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        Self::Agent(Box::new(error))
     }
 }
 

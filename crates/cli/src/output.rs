@@ -31,6 +31,11 @@ pub(crate) fn note(message: &str) {
     eprintln!("{message}");
 }
 
+/// A line that the next one of its kind replaces.
+pub(crate) fn moving(message: &str) {
+    eprint!("\r\x1b[K{message}");
+}
+
 /// Data for whoever reads stdout. A reader that has gone away is not an error worth telling.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
     bytes(text.as_bytes())

@@ -15,6 +15,7 @@ pub mod process;
 pub mod reach;
 pub mod resources;
 pub mod sanitize;
+pub mod shell;
 pub mod spans;
 pub mod spec;
 pub mod state;

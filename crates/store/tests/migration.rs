@@ -52,5 +52,5 @@ fn a_store_of_version_1_is_migrated_with_everything_in_it() {
     assert_eq!((intent.kind, &intent.sandbox_id), (IntentKind::Create, listing.rows[2].id()));
     let trusted = store.trust_list().unwrap();
     assert_eq!(trusted.len(), 1);
-    assert_eq!(trusted[0].path, "/home/user/project/.palisade/config.toml");
+    assert_eq!(trusted[0].path, "/srv/user/project/.palisade/config.toml");
 }

@@ -124,6 +124,15 @@ impl Repository {
         })
     }
 
+    /// Whether some ref leads to a commit.
+    pub async fn leads_to(&self, id: &ObjectId) -> Result<bool, GitError> {
+        if !self.git(["cat-file", "-e", &format!("{id}^{{commit}}")]).succeeds().await? {
+            return Ok(false);
+        }
+        let containing = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", id.as_str()];
+        Ok(!self.git(containing).bytes().await?.is_empty())
+    }
+
     /// The commit that a ref of ours is at.
     pub async fn commit(&self, reference: &str) -> Result<ObjectId, GitError> {
         let id =

@@ -153,7 +153,7 @@ fn parse_changes(bytes: &[u8]) -> Vec<Change> {
 
 async fn limits(repository: &Repository) -> Result<Vec<Limit>, GitError> {
     let mut limits = Vec::new();
-    if repository.git(["cat-file", "-e", "HEAD:.gitmodules"]).bytes().await.is_ok() {
+    if repository.git(["cat-file", "-e", "HEAD:.gitmodules"]).succeeds().await? {
         limits.push(Limit::Submodules);
     }
     let pointers =

@@ -173,6 +173,11 @@ impl Invocation<'_> {
         }
     }
 
+    /// Whether it succeeded, for commands whose every failure means no.
+    pub async fn succeeds(self) -> Result<bool, GitError> {
+        Ok(self.run(|_| {}).await?.0.success())
+    }
+
     /// The words that it printed, each ended by a NUL, and whether it succeeded, for those that say no with 1.
     pub(crate) async fn words(self) -> Result<(bool, Vec<OsString>), GitError> {
         let (status, output, said) = self.run(|_| {}).await?;

@@ -192,6 +192,31 @@ impl<'a> Tree<'a> {
         Ok(Description { commits: tamed(), files: tamed() })
     }
 
+    /// The changes of a snapshot that are not committed, for people.
+    pub async fn diff(&self, snapshot: &Snapshot) -> Result<String, InsideError> {
+        let Some(work) = &snapshot.work else { return Ok(String::new()) };
+        let script = "exec git --no-pager diff --no-color --no-ext-diff --no-textconv \"$1\" \"$2\" --";
+        self.words("comparing", script, &[snapshot.head.as_str(), work.as_str()]).await
+    }
+
+    /// The commits since the host's code, for people.
+    pub async fn log(&self) -> Result<String, InsideError> {
+        let script = "exec git --no-pager log --no-color --no-ext-diff --stat HEAD --not --remotes=origin --";
+        self.words("listing the commits", script, &[]).await
+    }
+
+    /// What a script says for people, line by line with control characters escaped.
+    async fn words(
+        &self,
+        what: &'static str,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<String, InsideError> {
+        let bytes = self.run(what, script, arguments).await?;
+        let tame = |line: &str| printable(line).replace("\\t", "\t") + "\n";
+        Ok(String::from_utf8_lossy(&bytes).lines().map(tame).collect())
+    }
+
     pub async fn add_worktree(&self, branch: &BranchName, path: &GuestPath) -> Result<(), InsideError> {
         let arguments = [branch.as_str(), path.as_str()];
         self.script("making the worktree", include_str!("inside/worktree-add.sh"), &arguments).await.map(drop)
@@ -209,6 +234,19 @@ impl<'a> Tree<'a> {
         script: &str,
         arguments: &[&str],
     ) -> Result<Vec<String>, InsideError> {
+        let bytes = self.run(what, script, arguments).await?;
+        let text = String::from_utf8(bytes).map_err(|_| InsideError::Answer { what })?;
+        let mut words: Vec<String> = text.split('\0').map(str::to_owned).collect();
+        words.pop();
+        Ok(words)
+    }
+
+    async fn run(
+        &self,
+        what: &'static str,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<Vec<u8>, InsideError> {
         let mut argv: Vec<Vec<u8>> =
             ["sh", "-c", script, "palisade"].map(|word| word.as_bytes().to_vec()).into();
         argv.extend(arguments.iter().map(|argument| argument.as_bytes().to_vec()));
@@ -226,9 +264,6 @@ impl<'a> Tree<'a> {
             let said = printable(String::from_utf8_lossy(&output.stderr).trim());
             return Err(InsideError::Failed { what, said });
         }
-        let text = String::from_utf8(output.stdout).map_err(|_| InsideError::Answer { what })?;
-        let mut words: Vec<String> = text.split('\0').map(str::to_owned).collect();
-        words.pop();
-        Ok(words)
+        Ok(output.stdout)
     }
 }

@@ -12,8 +12,8 @@ use crate::warden::Warden;
 use crate::{ProcessConfig, machine};
 use palisade_core::policy::{HOME, USER, WORKSPACE};
 use palisade_core::{
-    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, Layout, Leftover, Liveness,
-    Method, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Layout,
+    Leftover, Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
@@ -265,8 +265,8 @@ pub(crate) fn guest_stream(stream: Option<std::os::unix::net::UnixStream>) -> Re
     Ok(Box::new(ready.map_err(BackendError::io("connect to the guest"))?))
 }
 
-/// Makes a sandbox's own directories. Shared with `noop`.
-pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
+/// Makes a sandbox's own directories, for whoever its processes run as. Shared with `noop`, whose run as ourselves.
+pub(crate) fn make_directories(spec: &SandboxSpec, owner: Option<HostIdentity>) -> Result<(), BackendError> {
     use std::os::unix::fs::{DirBuilderExt, chown};
     let Some(dir) = &spec.dir else { return Ok(()) };
     let make = |path: &HostPath, recursive: bool| {
@@ -280,8 +280,10 @@ pub(crate) fn make_directories(spec: &SandboxSpec) -> Result<(), BackendError> {
     crate::step(Step::CreateDirectory)?;
     for path in [dir.home(), dir.workspace()] {
         make(&path, true)?;
-        if rustix::process::geteuid().is_root() {
-            chown(&path, Some(spec.identity.uid), Some(spec.identity.gid))
+        if let Some(HostIdentity { uid, gid }) = owner
+            && rustix::process::geteuid().is_root()
+        {
+            chown(&path, Some(uid), Some(gid))
                 .map_err(BackendError::io(format!("give {path} to the sandbox's uid")))?;
         }
     }
@@ -320,7 +322,7 @@ impl Backend for BwrapBackend {
     }
 
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async { make_directories(spec) })
+        Box::pin(async { make_directories(spec, Some(spec.identity)) })
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {

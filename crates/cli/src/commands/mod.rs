@@ -1,5 +1,6 @@
 //! One file per command. Each parses into its own arguments, calls the engine, and prints.
 
+pub(crate) mod agent;
 pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -8,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod gc;
+pub(crate) mod git_transport;
 pub(crate) mod inspect;
 pub(crate) mod keeper;
 pub(crate) mod logs;
@@ -54,6 +56,10 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
             let context = Context::of_wrapper(global, &wrapper)?;
             block_on(&context, wrapped::run(&context, &wrapper, arguments.arguments))
         }
+        Command::Agent(arguments) => {
+            let context = agent::surroundings(global, &arguments)?;
+            block_on(&context, tidily(&context, agent::run(&context, arguments)))
+        }
         Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
             let context = match other {
@@ -81,8 +87,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),
+        Command::GitTransport(arguments) => git_transport::run(context, &arguments).await,
         Command::Keeper(arguments) => keeper::run(context, &arguments).await,
-        Command::Run(_)
+        Command::Agent(_)
+        | Command::Run(_)
         | Command::Create(_)
         | Command::Wrap(_)
         | Command::Wrapped(_)

@@ -3,6 +3,7 @@
 use super::command_line::{full_name, visible};
 use super::markdown::{code, codes, heading, table};
 use super::{Documents, command};
+use crate::commands;
 use crate::commands::doctor::Diagnosis;
 use crate::commands::sessions::Listed;
 use crate::commands::wrap::Shown;
@@ -23,6 +24,10 @@ struct Output {
 
 fn outputs() -> Vec<Output> {
     vec![
+        output::<Vec<commands::agent::ls::Listed<'_>>>(
+            "palisade agent ls",
+            "Every sandbox in which an agent works.",
+        ),
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),

@@ -27,6 +27,7 @@ macro_rules! contracts {
     };
 }
 
+mod agent;
 mod copy;
 mod exec;
 mod lifecycle;

@@ -1,5 +1,6 @@
 //! The script that a caller starts: it becomes this program, with the record and all of the caller's arguments.
 
+use palisade_core::shell::quoted;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,23 +13,11 @@ pub(super) fn script(launcher: &OsStr, directory: &OsStr) -> Vec<u8> {
     let mut text = b"#!/bin/sh\n# Made by `palisade wrap`: runs its command in a sandbox. \
                      Remove it with `palisade wrap --rm`.\nexec "
         .to_vec();
-    quote(launcher, &mut text);
+    text.extend_from_slice(quoted(launcher).as_bytes());
     text.extend_from_slice(format!(" {COMMAND} ").as_bytes());
-    quote(directory, &mut text);
+    text.extend_from_slice(quoted(directory).as_bytes());
     text.extend_from_slice(b" -- \"$@\"\n");
     text
-}
-
-/// One word for a POSIX shell, whatever its bytes: nothing but a quote ends a string in single quotes.
-fn quote(word: &OsStr, text: &mut Vec<u8>) {
-    text.push(b'\'');
-    for &byte in word.as_bytes() {
-        match byte {
-            b'\'' => text.extend_from_slice(b"'\\''"),
-            _ => text.push(byte),
-        }
-    }
-    text.push(b'\'');
 }
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! `palisade agent ls`.
+
+use super::workshop;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_agents::{AgentSandbox, SyncMode};
+use palisade_core::{HostPath, SandboxName, State, printable};
+use serde::Serialize;
+
+/// List the sandboxes in which agents work
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One agent's sandbox, as `--json` tells it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Listed<'a> {
+    name: &'a SandboxName,
+    state: State,
+    agent: &'a str,
+    repository: &'a HostPath,
+    /// The host's branch that was sent in last.
+    branch: Option<String>,
+    sync: SyncMode,
+}
+
+impl<'a> From<&'a AgentSandbox> for Listed<'a> {
+    fn from(sandbox: &'a AgentSandbox) -> Self {
+        let record = &sandbox.record;
+        Self {
+            name: &sandbox.row.name,
+            state: sandbox.row.state,
+            agent: &record.agent,
+            repository: &record.repository,
+            branch: record.branch().map(|branch| branch.to_string()),
+            sync: record.sync,
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let workshop = workshop(context)?;
+    let sandboxes = workshop.all()?;
+    let listed: Vec<Listed<'_>> = sandboxes.iter().map(Listed::from).collect();
+    if arguments.json {
+        output::json(&listed)?;
+        return Ok(OK);
+    }
+    let row = |one: &Listed<'_>| {
+        vec![
+            one.name.to_string(),
+            one.state.to_string(),
+            printable(one.agent),
+            printable(one.branch.as_deref().unwrap_or("-")),
+            printable(&one.repository.as_path().to_string_lossy()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    output::data(&output::table(&["NAME", "STATE", "AGENT", "BRANCH", "REPOSITORY"], &rows))?;
+    Ok(OK)
+}

@@ -1,0 +1,110 @@
+//! `palisade agent …`: coding agents at work on a repository, each in a sandbox of its own.
+
+pub(crate) mod ls;
+mod rm;
+mod start;
+mod sync;
+mod told;
+mod work;
+mod worktree;
+
+use super::{attach, exec, stop};
+use crate::Status;
+use crate::arguments::{GlobalFlags, SessionName};
+use crate::context::{self, Context};
+use crate::failure::Failure;
+use palisade_agents::{AgentSandbox, Workshop};
+use palisade_core::{ExitCode, HostPath, printable};
+use palisade_workspace::{Facts, Git};
+use std::ffi::OsString;
+
+/// Put coding agents to work on a repository, and bring their work home
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Start(Box<start::Arguments>),
+    Sync(sync::Arguments),
+    Ls(ls::Arguments),
+    Attach(attach::Arguments),
+    Exec(exec::Arguments),
+    Diff(work::Arguments),
+    Log(work::Arguments),
+    Stop(stop::Arguments),
+    Rm(rm::Arguments),
+    Worktree(worktree::Arguments),
+}
+
+/// `start` makes a policy, so the project's settings count; the others are about sandboxes that exist.
+pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Result<Context, Failure> {
+    match &arguments.command {
+        Command::Start(start) => Context::with_project(global, Some(&start.policy_flags())),
+        _ => Context::without_project(global),
+    }
+}
+
+pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
+    match arguments.command {
+        Command::Start(arguments) => start::run(context, *arguments).await,
+        Command::Sync(arguments) => sync::run(context, &arguments).await,
+        Command::Ls(arguments) => ls::run(context, &arguments),
+        Command::Attach(mut arguments) => {
+            if arguments.session.as_str() == SessionName::MAIN {
+                arguments.session = start::session(None)?;
+            }
+            attach::run(context, arguments).await
+        }
+        Command::Exec(arguments) => exec::run(context, arguments).await,
+        Command::Diff(arguments) => work::run(context, &arguments, work::Kind::Diff).await,
+        Command::Log(arguments) => work::run(context, &arguments, work::Kind::Log).await,
+        Command::Stop(arguments) => stop::run(context, &arguments).await,
+        Command::Rm(arguments) => rm::run(context, &arguments).await,
+        Command::Worktree(arguments) => worktree::run(context, &arguments).await,
+    }
+}
+
+/// Git and its transport, as this program has them.
+fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
+    let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
+    transport.push(" __git-transport");
+    Ok(Workshop { engine: &context.engine, git: Git::new("git", std::env::vars_os()), transport })
+}
+
+fn here() -> Result<HostPath, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|error| Failure::failed("io", format!("no current directory: {error}")))?;
+    HostPath::new(here).map_err(|error| Failure::failed("io", error.to_string()))
+}
+
+/// The sandbox that is meant: by name, else the one of the repository we are in.
+async fn chosen(workshop: &Workshop<'_>, name: Option<&str>) -> Result<AgentSandbox, Failure> {
+    if let Some(name) = name {
+        return Ok(workshop.find(name)?);
+    }
+    let facts = Facts::gather(&workshop.git, &here()?).await.map_err(palisade_agents::AgentError::from)?;
+    let mut found: Vec<AgentSandbox> =
+        workshop.all()?.into_iter().filter(|sandbox| sandbox.record.repository == facts.root).collect();
+    if found.len() == 1
+        && let Some(only) = found.pop()
+    {
+        return Ok(only);
+    }
+    let root = printable(&facts.root.as_path().to_string_lossy());
+    let names: Vec<&str> = found.iter().map(|sandbox| sandbox.name().as_str()).collect();
+    Err(match names.as_slice() {
+        [] => Failure::Told {
+            code: "sandbox-not-found",
+            exit: ExitCode::NotFound,
+            message: format!("no agent works on {root}"),
+            hints: vec!["start one: palisade agent start".into()],
+        },
+        several => Failure::usage(
+            format!("several agents work on {root}: {}", several.join(", ")),
+            "say which one by its name",
+        ),
+    })
+}

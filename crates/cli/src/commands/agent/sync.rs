@@ -1,0 +1,119 @@
+//! `palisade agent sync`.
+
+use super::{chosen, workshop};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_agents::{AgentSandbox, Branch, SyncRequest, Which};
+use palisade_core::printable;
+use palisade_workspace::{BranchName, Commits, Divergence, Waits, Work};
+use std::path::PathBuf;
+
+/// Bring an agent's work home: commits, and changes that are not committed
+///
+/// Commits move your branch forward when nothing is in the way; changes arrive in your working tree, where `git diff`
+/// shows them. What cannot be applied waits on a branch palisade/NAME, and nothing of yours is overwritten.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Name or id [default: the sandbox of the repository here]
+    pub(crate) name: Option<String>,
+    /// Merge when both sides have commits
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Only what is in the worktree of this branch
+    #[arg(long, value_name = "BRANCH", conflicts_with = "all")]
+    pub(crate) worktree: Option<String>,
+    /// All branches
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let workshop = workshop(context)?;
+    let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
+    let which = match &arguments.worktree {
+        Some(branch) => Which::Worktree(
+            BranchName::new(branch)
+                .map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?,
+        ),
+        None if arguments.all => Which::All,
+        None => Which::Main,
+    };
+    let on_divergence = if arguments.merge { Divergence::Merge } else { Divergence::Wait };
+    let homecoming = workshop.sync(&sandbox, &SyncRequest { which, on_divergence }).await?;
+    for branch in &homecoming.branches {
+        tell(&sandbox, branch);
+    }
+    if homecoming.unnameable > 0 {
+        output::warning(&format!(
+            "{} branches or worktrees have names that cannot come home",
+            homecoming.unnameable
+        ));
+    }
+    Ok(OK)
+}
+
+fn tell(sandbox: &AgentSandbox, branch: &Branch) {
+    let name = printable(branch.name.as_str());
+    let commits = |count: u32| format!("{count} {}", if count == 1 { "commit" } else { "commits" });
+    match &branch.applied.commits {
+        Commits::Same if branch.applied.work == Work::None => output::note(&format!("{name}: nothing new")),
+        Commits::Same => {}
+        Commits::Forwarded(count) => output::note(&format!("{name}: {}", commits(*count))),
+        Commits::Merged(count) => output::note(&format!("{name}: {} merged", commits(*count))),
+        Commits::Waiting { count, why } => {
+            output::warning(&format!(
+                "{name}: {} wait on branch palisade/{}: {}",
+                commits(*count),
+                sandbox.name(),
+                reason(why)
+            ));
+            output::note(&format!("  next: {}", next(sandbox, why)));
+        }
+    }
+    match &branch.applied.work {
+        Work::None => {}
+        Work::Laid { paths } => output::note(&format!("{name}: changes in {} (see git diff)", few(paths))),
+        Work::Waiting { why: Waits::Commits } => {
+            output::note(&format!("{name}: uncommitted changes wait for those commits"));
+        }
+        Work::Waiting { why } => {
+            output::warning(&format!("{name}: uncommitted changes wait: {}", reason(why)));
+            output::note(&format!("  next: {}", next(sandbox, why)));
+        }
+    }
+}
+
+fn reason(why: &Waits) -> String {
+    match why {
+        Waits::HostChanges(paths) => format!("you have changes in {}", few(paths)),
+        Waits::Diverged { hosts } => format!("your branch has {hosts} that the agent lacks"),
+        Waits::Conflicts(paths) => format!("the merge has conflicts in {}", few(paths)),
+        Waits::Overlaps(paths) => format!("your newer commits change the same lines of {}", few(paths)),
+        Waits::OtherBranch(branch) => format!("you are on {}", printable(branch.as_str())),
+        Waits::Commits => "its commits wait".into(),
+    }
+}
+
+fn next(sandbox: &AgentSandbox, why: &Waits) -> String {
+    let name = sandbox.name();
+    match why {
+        Waits::HostChanges(_) => format!("git stash (or commit them), then palisade agent sync {name}"),
+        Waits::Diverged { .. } => format!("palisade agent sync --merge {name}, or git merge palisade/{name}"),
+        Waits::Conflicts(_) => format!("resolve them, git commit, then palisade agent sync {name}"),
+        Waits::Overlaps(_) | Waits::Commits => {
+            format!("palisade agent start {name}'s agent again and let it rebase on origin")
+        }
+        Waits::OtherBranch(_) => format!("git switch to that branch, then palisade agent sync {name}"),
+    }
+}
+
+fn few(paths: &[PathBuf]) -> String {
+    const SHOWN: usize = 5;
+    let shown = paths.iter().take(SHOWN).map(|path| printable(&path.to_string_lossy()));
+    let mut shown: Vec<String> = shown.collect();
+    if paths.len() > SHOWN {
+        shown.push(format!("{} more", paths.len() - SHOWN));
+    }
+    shown.join(", ")
+}

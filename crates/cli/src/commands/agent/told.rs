@@ -1,0 +1,97 @@
+//! What happens on an agent's way, told as it happens: a line for each step, and one line that moves for a transfer.
+
+use crate::output;
+use palisade_agents::Step;
+use palisade_core::printable;
+use palisade_workspace::{Arrival, Progress};
+use std::io::IsTerminal;
+
+#[derive(Debug, Default)]
+pub(super) struct Teller {
+    /// A transfer's line is on the screen and has no end yet.
+    moving: bool,
+    last: Option<Progress>,
+}
+
+impl Teller {
+    pub(super) fn step(&mut self, step: &Step) {
+        if let Step::Sending(progress) = step {
+            return self.progress(progress);
+        }
+        if std::mem::take(&mut self.moving) {
+            output::note("");
+        }
+        for line in lines(step) {
+            output::note(&line);
+        }
+    }
+
+    /// Only on a terminal, and only when the number changed.
+    fn progress(&mut self, progress: &Progress) {
+        if !std::io::stderr().is_terminal() || self.last.as_ref() == Some(progress) {
+            return;
+        }
+        self.last = Some(progress.clone());
+        self.moving = true;
+        output::moving(&format!("  {}: {} %", progress.step, progress.percent));
+    }
+}
+
+fn lines(step: &Step) -> Vec<String> {
+    match step {
+        Step::Repository { root, branch, commit } => {
+            vec![format!(
+                "repository {}, {} at {commit}",
+                printable(&root.to_string_lossy()),
+                printable(branch)
+            )]
+        }
+        Step::Limit(told) => vec![format!("note: {told}")],
+        Step::LeftBehind { changes } => vec![format!("note: {changes} uncommitted changes stay behind")],
+        Step::Created(name) => vec![format!("sandbox {name} created")],
+        Step::Reused(name) => vec![format!("sandbox {name} is there from before")],
+        Step::Running { already: true } | Step::Sending(_) => Vec::new(),
+        Step::Running { already: false } => vec!["sandbox running".into()],
+        Step::Arrived(arrival) => arrived(arrival),
+        Step::EnvFiles(names) => match names.as_slice() {
+            [] => Vec::new(),
+            names => {
+                let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
+                vec![format!(
+                    "{} env {} sent: {}",
+                    names.len(),
+                    plural(names.len(), "file"),
+                    names.join(", ")
+                )]
+            }
+        },
+        Step::NotSent(name) => vec![format!("note: {name} is no plain file and stays behind")],
+        Step::Key { made: true } => vec!["an SSH key of the sandbox's own is made".into()],
+        Step::Key { made: false } => Vec::new(),
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn arrived(arrival: &Arrival) -> Vec<String> {
+    let commits = |count: &u32| format!("{count} {}", plural(*count as usize, "commit"));
+    match arrival {
+        Arrival::Cloned => vec!["code is in /workspace".into()],
+        Arrival::Same => vec!["code is in /workspace already".into()],
+        Arrival::Forwarded => vec!["code in /workspace brought up to date".into()],
+        Arrival::Ahead { own } => vec![format!("the agent is {} ahead; sync brings them home", commits(own))],
+        Arrival::Diverged { own, hosts, dirty } => {
+            let changes = if *dirty { " and uncommitted changes" } else { "" };
+            vec![
+                format!(
+                    "warning: the agent has {}{changes}, the host has {} that it lacks: its branch stays as it is",
+                    commits(own),
+                    commits(hosts)
+                ),
+                "  inside, the host's side is origin/…: ask the agent to rebase, or sync first and start again".into(),
+            ]
+        }
+    }
+}

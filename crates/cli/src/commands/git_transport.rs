@@ -1,0 +1,51 @@
+//! The hidden command that host git runs in the place of `ssh`, to reach the repository of one sandbox.
+
+use crate::Status;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+use palisade_protocol::ExecRequest;
+use palisade_workspace::transport::{Limits, Service, relay};
+use rustix::fd::BorrowedFd;
+use std::time::Duration;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+/// Git inside has to say something at least this often.
+const SILENCE: Duration = Duration::from_secs(120);
+/// More than any repository that people work on sends at once.
+const MOST: u64 = 8 << 30;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    pub(crate) id: String,
+    /// As git names the other side; we know better.
+    pub(crate) host: String,
+    pub(crate) command: String,
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let service = Service::parse(&arguments.command)
+        .ok_or_else(|| Failure::usage("this speaks for git only", "use palisade agent sync"))?;
+    let connection = context.engine.connect(&arguments.id).await?;
+    let layout = &connection.layout;
+    let variables = layout.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
+    let request = ExecRequest {
+        argv: service.argv(&layout.workspace),
+        env: variables.collect(),
+        cwd: layout.workspace.clone().into_bytes(),
+        ..ExecRequest::default()
+    };
+    let failed = |error: std::io::Error| Failure::failed("io", format!("the pipe to git: {error}"));
+    let input = Receiver::from_owned_fd(copy(rustix::stdio::stdin()).map_err(failed)?).map_err(failed)?;
+    let stdout = Sender::from_owned_fd(copy(rustix::stdio::stdout()).map_err(failed)?).map_err(failed)?;
+    let limits = Limits { bytes: MOST, silence: SILENCE };
+    let words = |text: &str| output::note(&format!("sandbox: {text}"));
+    let exit = relay(&connection.client, request, input, stdout, limits, words).await;
+    let exit = exit.map_err(|error| Failure::failed("git-transport", error.to_string()))?;
+    Ok(exit.status())
+}
+
+/// Git's end of the pipe is another open file, so that ours may be told not to block.
+fn copy(descriptor: BorrowedFd<'_>) -> std::io::Result<rustix::fd::OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?)
+}

@@ -1,0 +1,249 @@
+//! Code in, an agent at work, code out: with the profile `shell`, whose tasks are scripts that play an agent.
+
+use palisade_testing::{Instance, Outcome};
+use std::path::Path;
+use std::process::Command;
+
+contracts!(
+    commits_and_changes_come_home,
+    a_second_round_goes_both_ways,
+    a_repository_that_is_not_ready_is_told_and_nothing_is_made,
+    work_that_is_not_on_the_host_is_not_thrown_away,
+    env_files_go_in_and_stay_out_of_commits,
+    two_agents_in_two_worktrees_do_not_mix,
+    three_sandboxes_of_one_repository_do_not_mix,
+    an_agent_left_running_is_found_again,
+);
+
+/// A repository in the directory where the instance's commands run.
+fn repository(method: &'static str) -> Instance {
+    let instance = Instance::with_method(method);
+    std::fs::write(instance.home().join(".gitconfig"), "[user]\nname = Ada\nemail = ada@example.org\n")
+        .unwrap();
+    git(&instance, "init --quiet --initial-branch=main");
+    std::fs::write(instance.work().join("code"), "1\n2\n3\n").unwrap();
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m first");
+    instance
+}
+
+/// What the user's own git says.
+#[track_caller]
+fn git(instance: &Instance, line: &str) -> String {
+    let output = Command::new("git")
+        .args(line.split(' '))
+        .current_dir(instance.work())
+        .env("HOME", instance.home())
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Gives a task to an agent that is a shell.
+fn task(instance: &Instance, options: &[&str], script: &str) -> Outcome {
+    let arguments = ["agent", "start", "--agent", "shell", "--name", "box"];
+    instance.run(arguments.iter().chain(options).copied().chain(["--task", script]))
+}
+
+fn sync(instance: &Instance) -> Outcome {
+    instance.run(["agent", "sync", "box"])
+}
+
+fn read(directory: &Path, name: &str) -> String {
+    std::fs::read_to_string(directory.join(name)).unwrap()
+}
+
+fn commits_and_changes_come_home(method: &'static str) {
+    let instance = repository(method);
+    let outcome = task(
+        &instance,
+        &[],
+        "echo 4 >> code && git commit -qam second && echo 5 >> code && echo n > new && echo done; exit 3",
+    );
+    assert_eq!((outcome.stdout.as_str(), outcome.code), ("done\n", 3));
+    assert!(outcome.stderr.contains("palisade agent sync box"), "{}", outcome.stderr);
+
+    let home = sync(&instance).ok();
+    assert_eq!(home.stderr, "main: 1 commit\nmain: changes in code, new (see git diff)\n");
+    assert_eq!(git(&instance, "log --format=%an:%s"), "Ada:second\nAda:first");
+    assert_eq!(git(&instance, "diff --name-status"), "M\tcode\nA\tnew");
+    assert_eq!(read(&instance.work(), "code"), "1\n2\n3\n4\n5\n");
+    assert_eq!(
+        instance.run(["agent", "diff"]).ok().stdout.lines().filter(|line| line.starts_with("+++")).count(),
+        2
+    );
+    assert!(instance.run(["agent", "log", "box"]).ok().stdout.contains("    second\n"));
+    instance.run(["agent", "rm", "box"]).ok();
+    assert_eq!(instance.run(["agent", "ls", "--json"]).ok().json(), serde_json::json!([]));
+}
+
+fn a_second_round_goes_both_ways(method: &'static str) {
+    let instance = repository(method);
+    task(&instance, &[], "echo agent > mine && git add -A && git commit -qm agents").ok();
+    sync(&instance).ok();
+    std::fs::write(instance.work().join("users"), "user\n").unwrap();
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m users");
+
+    let outcome = task(&instance, &[], "cat users && echo again >> mine && git commit -qam more").ok();
+    assert_eq!(outcome.stdout, "user\n");
+    assert!(outcome.stderr.contains("brought up to date"), "{}", outcome.stderr);
+    assert_eq!(sync(&instance).ok().stderr, "main: 1 commit\n");
+    assert_eq!(git(&instance, "log --format=%s"), "more\nusers\nagents\nfirst");
+
+    git(&instance, "commit --quiet --allow-empty -m ahead");
+    task(
+        &instance,
+        &["--allow-dirty"],
+        "git reset -q --hard HEAD~1 && echo other > other && git add -A && git commit -qm other",
+    )
+    .ok();
+    let waits = sync(&instance).ok().stderr;
+    assert!(waits.contains("1 commit wait on branch palisade/box"), "{waits}");
+    assert!(waits.contains("next: palisade agent sync --merge box"), "{waits}");
+    let merged = instance.run(["agent", "sync", "--merge", "box"]).ok().stderr;
+    assert_eq!(merged, "main: 1 commit merged\n");
+    assert_eq!(read(&instance.work(), "other"), "other\n");
+}
+
+fn a_repository_that_is_not_ready_is_told_and_nothing_is_made(method: &'static str) {
+    let instance = Instance::with_method(method);
+    let refused = |expected: &str| {
+        let outcome = task(&instance, &[], "true");
+        assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    };
+    refused("is not in a git repository");
+    git(&instance, "init --quiet --initial-branch=main");
+    refused("has no commit yet");
+    git(&instance, "-c user.name=A -c user.email=a@b commit --quiet --allow-empty -m first");
+    std::fs::write(instance.work().join("draft"), "").unwrap();
+    refused("has 1 file that is not committed: draft");
+    git(&instance, "switch --quiet --detach");
+    refused("a detached HEAD");
+    assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
+}
+
+fn work_that_is_not_on_the_host_is_not_thrown_away(method: &'static str) {
+    let instance = repository(method);
+    task(&instance, &[], "echo x > code && git commit -qam 'never seen' && echo y > loose").ok();
+    for arguments in [
+        &["agent", "rm", "box"][..],
+        &["agent", "start", "--agent", "shell", "--name", "box", "--fresh", "--task", "true"],
+    ] {
+        let outcome = instance.run(arguments);
+        assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("never seen") && outcome.stderr.contains("not committed: loose"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    instance.run(["agent", "stop", "box"]).ok();
+    assert_eq!(instance.run(["agent", "rm", "box"]).code, 7);
+    sync(&instance).ok();
+    task(&instance, &["--fresh", "--allow-dirty"], "git log --format=%s && ls").ok();
+    instance.run(["agent", "exec", "box", "--", "sh", "-c", "echo z > lost"]).ok();
+    assert_eq!(instance.run(["agent", "rm", "box", "--discard", "other"]).code, 7);
+    instance.run(["agent", "rm", "box", "--discard", "box"]).ok();
+    assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
+}
+
+fn env_files_go_in_and_stay_out_of_commits(method: &'static str) {
+    let instance = repository(method);
+    for (name, text) in
+        [(".gitignore", ".env\n.env.*\n"), (".env", "KEY=canary-secret\n"), (".env.local", "A=1\n")]
+    {
+        std::fs::write(instance.work().join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", instance.work().join(".env.link")).unwrap();
+    git(&instance, "add .gitignore");
+    git(&instance, "commit --quiet -m ignore");
+    let outcome =
+        task(&instance, &[], "rm .gitignore && git add -A && git commit -qm all && cat .env && git ls-files")
+            .ok();
+    assert_eq!(outcome.stdout, "KEY=canary-secret\ncode\n");
+    assert!(outcome.stderr.contains("2 env files sent: .env, .env.local\n"), "{}", outcome.stderr);
+    assert!(
+        !outcome.stderr.contains("canary") && outcome.stderr.contains(".env.link is no plain file"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+fn two_agents_in_two_worktrees_do_not_mix(method: &'static str) {
+    let instance = repository(method);
+    for branch in ["left", "feature/right"] {
+        let script = format!(
+            "echo {branch} > side && git add -A && git commit -qm {branch} && git status --porcelain && pwd"
+        );
+        let outcome = task(&instance, &["--worktree", branch], &script).ok();
+        assert!(outcome.stdout.trim_end().ends_with(&format!("/.worktrees/{branch}")), "{}", outcome.stdout);
+    }
+    let listed = instance.run(["agent", "worktree", "ls", "box"]).ok().stdout;
+    assert_eq!(
+        listed.lines().skip(1).map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(),
+        ["main", "feature/right", "left"]
+    );
+    instance.run(["agent", "sync", "box", "--all"]).ok();
+    assert_eq!(git(&instance, "log --format=%s left"), "left\nfirst");
+    assert_eq!(git(&instance, "log --format=%s feature/right"), "feature/right\nfirst");
+    assert_eq!(git(&instance, "status --porcelain"), "");
+    instance.run(["agent", "worktree", "rm", "left", "--name", "box"]).ok();
+    let missing = instance.run(["agent", "sync", "box", "--worktree", "left"]);
+    assert_eq!(missing.code, 6, "{}", missing.stderr);
+}
+
+fn three_sandboxes_of_one_repository_do_not_mix(method: &'static str) {
+    let instance = repository(method);
+    let names = ["one", "two", "three"];
+    let mut running: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let script = format!("echo {name} > {name} && git add -A && git commit -qm {name}");
+            let arguments = ["agent", "start", "--agent", "shell", "--name", name, "--task", &script];
+            instance.command(arguments).stdout(std::process::Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    assert!(running.iter_mut().all(|child| child.wait().unwrap().success()));
+    let which = instance.run(["agent", "sync"]);
+    assert_eq!(which.code, 2);
+    assert!(which.stderr.contains("several agents work on"), "{}", which.stderr);
+    for name in names {
+        instance.run(["agent", "sync", "--merge", name]).ok();
+    }
+    assert_eq!(git(&instance, "ls-files"), "code\none\nthree\ntwo");
+    let other = Instance::with_method(method);
+    git(&other, "init --quiet");
+    let own = instance.run(["agent", "ls", "--json"]).ok().json();
+    assert_eq!(own.as_array().unwrap().len(), 3);
+}
+
+fn an_agent_left_running_is_found_again(method: &'static str) {
+    let instance = repository(method);
+    let arguments = [
+        "agent",
+        "start",
+        "--agent",
+        "shell",
+        "--name",
+        "box",
+        "--detach",
+        "--task",
+        "echo at work; exec sleep 1000",
+    ];
+    let outcome = instance.run(arguments).ok();
+    assert!(outcome.stderr.contains("palisade attach box --session agent"), "{}", outcome.stderr);
+    let sessions = instance.run(["sessions", "box", "--json"]).ok().json();
+    assert_eq!(
+        (sessions[0]["name"].as_str(), sessions[0]["state"].as_str()),
+        (Some("agent"), Some("running"))
+    );
+    let again = instance.run(arguments);
+    assert_eq!(again.code, 7, "{}", again.stderr);
+    assert!(again.stderr.contains("an agent is at work there already"), "{}", again.stderr);
+    instance.run(["agent", "stop", "box"]).ok();
+}
