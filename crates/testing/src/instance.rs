@@ -1,5 +1,6 @@
 //! An installation of Palisade of a test's own: its own home, state and configuration, gone at the end.
 
+use crate::traces::owners_levels;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -187,5 +188,10 @@ impl Drop for Instance {
             self.run(["rm", "--force"].into_iter().map(str::to_owned).chain(names));
         }
         self.run(["gc"]);
+        // It has no next run. Fails where something is still in it, which then is for a test to find.
+        let owner = self.owner();
+        if !owner.is_empty() {
+            owners_levels(&owner).into_iter().for_each(|level| drop(std::fs::remove_dir(level)));
+        }
     }
 }

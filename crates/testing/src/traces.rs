@@ -76,15 +76,20 @@ fn mounts(state: &Path) -> BTreeSet<String> {
     table.lines().filter(|line| line.contains(&state)).map(str::to_owned).collect()
 }
 
-/// Leaves of the owner's cgroups; its own empty level does not count.
+/// An owner's own level in every hierarchy. An installation keeps it for its next run, so it is nobody's leftover.
+pub(crate) fn owners_levels(owner: &str) -> Vec<PathBuf> {
+    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+    std::iter::once(PathBuf::from("/sys/fs/cgroup"))
+        .chain(hierarchies.map(|entry| entry.path()))
+        .map(|root| root.join("palisade").join(owner))
+        .collect()
+}
+
+/// Leaves of the owner's cgroups.
 fn cgroups(owner: &str) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
-    let mut roots = vec![PathBuf::from("/sys/fs/cgroup")];
-    roots.extend(
-        std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path()),
-    );
-    for root in roots {
-        let Ok(entries) = std::fs::read_dir(root.join("palisade").join(owner)) else { continue };
+    for level in owners_levels(owner) {
+        let Ok(entries) = std::fs::read_dir(level) else { continue };
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         found.extend(directories.map(|entry| entry.path()));
     }
