@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 #[derive(Debug)]
 pub(crate) struct Dial {
@@ -51,12 +52,12 @@ impl Dial {
                 State::Connecting { socket, failed } => match outcome(socket) {
                     Ok(false) => return Ok(false),
                     Ok(true) => {
-                        let other = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
                         let connecting = std::mem::replace(&mut self.state, State::Connected);
                         if let State::Connecting { socket, .. } = connecting {
-                            self.input.connect(socket);
+                            let socket = Rc::new(socket);
+                            self.input.connect(Rc::clone(&socket));
+                            self.output.connect(socket);
                         }
-                        self.output.connect(other);
                         return Ok(true);
                     }
                     Err(error) => match *failed {

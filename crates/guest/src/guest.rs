@@ -7,13 +7,14 @@ use crate::archive;
 use crate::arguments::OnEof;
 use crate::command::Command;
 use crate::dial::Dial;
+use crate::egress::{self, Ask, Egress};
 use crate::link::{Link, Received};
 use crate::listeners::{Listeners, Ports};
 use crate::processes::Household;
 use crate::session::{Key, Sessions};
 use crate::shutdown::{Shutdown, kill_everybody};
 use crate::spawn::Spawner;
-use crate::stream::{Progress, Shared, Stream};
+use crate::stream::{Answer, Progress, Shared, Stream};
 use palisade_protocol::message::{
     accepted_frame, decode_data, decode_eof, decode_shutdown, decode_signal, decode_window,
 };
@@ -27,6 +28,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 const MOST_STREAMS: usize = 1024;
+/// Streams that programs inside may make this guest ask for, beyond the host's own.
+const MOST_OUTWARD: usize = 2048;
 /// What the processes get when not the host but a signal asks the guest to end.
 const GRACE_ON_SIGNAL: Duration = Duration::from_secs(5);
 /// How often to look for a new host on a stream that has ended.
@@ -48,6 +51,9 @@ pub(crate) struct Guest {
     /// While the stream has ended and a new host may come.
     retry_at: Option<Instant>,
     code: Option<u8>,
+    /// The number of the next stream that this guest asks for, and how many of them there are.
+    next_outward: StreamId,
+    outward: usize,
 }
 
 /// What a descriptor was waited for.
@@ -57,12 +63,19 @@ enum Ready {
     Signals,
     Stream(StreamId),
     Session(Key),
+    Egress(egress::Place),
 }
 
 impl Guest {
     pub(crate) fn new(link: Link, signals: OwnedFd, spawner: Spawner, on_eof: OnEof) -> Self {
         Self {
-            shared: Shared { link, sessions: Sessions::default(), spawner, ports: Ports::default() },
+            shared: Shared {
+                link,
+                sessions: Sessions::default(),
+                spawner,
+                ports: Ports::default(),
+                egress: None,
+            },
             signals,
             household: Household::mine(),
             on_eof,
@@ -71,6 +84,8 @@ impl Guest {
             shutdown: None,
             retry_at: None,
             code: None,
+            next_outward: 2,
+            outward: 0,
         }
     }
 
@@ -83,6 +98,7 @@ impl Guest {
                     Ready::Signals => self.take_signals(),
                     Ready::Stream(id) => self.progress(id),
                     Ready::Session(key) => self.shared.sessions.progress(key, &mut self.shared.link),
+                    Ready::Egress(place) => self.leave(place),
                 }
             }
             self.settle();
@@ -115,6 +131,16 @@ impl Guest {
             fds.push(fd);
             who.push(Ready::Session(key));
         });
+        if let Some(egress) = &self.shared.egress
+            && self.greeted
+            && !congested
+            && self.outward < MOST_OUTWARD
+        {
+            egress.interests(|place, fd| {
+                fds.push(fd);
+                who.push(Ready::Egress(place));
+            });
+        }
         // Interrupted or out of memory: the next turn asks again.
         let timeout = self.timeout();
         if poll(&mut fds, timeout.as_ref()).is_err() {
@@ -132,7 +158,8 @@ impl Guest {
 
     fn timeout(&self) -> Option<Timespec> {
         let streams = self.streams.values().filter_map(|stream| stream.due());
-        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at];
+        let callers = self.shared.egress.as_ref().and_then(Egress::due);
+        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers];
         let next = streams.chain(others.into_iter().flatten()).min()?;
         let left = next.saturating_duration_since(Instant::now());
         // Rounded up, so as not to wake for nothing just before.
@@ -150,6 +177,9 @@ impl Guest {
             self.progress(id);
         }
         self.shared.sessions.tidy();
+        if let Some(egress) = &mut self.shared.egress {
+            egress.tidy();
+        }
         if self.shutdown.as_mut().is_some_and(Shutdown::advance) {
             self.take_signals();
             self.finish();
@@ -229,6 +259,7 @@ impl Guest {
         for (_, mut stream) in std::mem::take(&mut self.streams) {
             stream.reset(&mut self.shared);
         }
+        self.outward = 0;
     }
 
     fn frame(&mut self, frame: Frame) -> Result<(), Violation> {
@@ -242,6 +273,9 @@ impl Guest {
         match kind {
             Kind::Open => return self.open(id, &payload),
             Kind::Shutdown => return self.begin_shutdown(&payload),
+            Kind::Accepted | Kind::Refused | Kind::Exit if id.is_multiple_of(2) => {
+                return self.answered(kind, id, &payload);
+            }
             Kind::Data | Kind::Eof | Kind::Window | Kind::Signal | Kind::Resize | Kind::Reset => {}
             _ => return Err(Violation::Unexpected("frame that only a guest sends")),
         }
@@ -255,7 +289,7 @@ impl Guest {
             Content::Signal(signal) => stream.signal(signal, &mut self.shared),
             Content::Resize(size) => stream.resize(size, &mut self.shared),
             Content::Reset => {
-                if let Some(mut stream) = self.streams.remove(&id) {
+                if let Some(mut stream) = self.forget(id) {
                     stream.reset(&mut self.shared);
                 }
                 return Ok(());
@@ -300,7 +334,7 @@ impl Guest {
             Err(_) => {
                 Err(Refusal::new(RefusalCode::Unsupported, libc::EINVAL, "not a request this guest can read"))
             }
-            Ok(_) if self.streams.len() >= MOST_STREAMS => Err(Refusal::new(
+            Ok(_) if self.streams.len() - self.outward >= MOST_STREAMS => Err(Refusal::new(
                 RefusalCode::Limit,
                 libc::EMFILE,
                 format!("{MOST_STREAMS} streams are open"),
@@ -340,7 +374,15 @@ impl Guest {
             Open::Dial { port } => Box::new(Dial::new(port)),
             Open::TarOut { path } => Box::new(archive::pack(path, spawner)?),
             Open::TarIn { path } => Box::new(archive::unpack(path, spawner)?),
-            Open::Outward { .. } | Open::Keeper(_) => {
+            Open::Egress(request) => {
+                spawner.take_descriptors();
+                let earlier = self.shared.egress.take();
+                self.shared.egress = Some(Egress::open(&request, earlier)?);
+                self.shared.link.send(&accepted_frame(id));
+                self.shared.link.send(&Exit::Code(0).frame(id));
+                return Ok(None);
+            }
+            Open::Outward { .. } | Open::Name { .. } | Open::HostPort { .. } | Open::Keeper(_) => {
                 return Err(Refusal::new(RefusalCode::Unsupported, libc::ENOSYS, "a guest does not do that"));
             }
         }))
@@ -350,8 +392,43 @@ impl Guest {
         if let Some(stream) = self.streams.get_mut(&id)
             && stream.progress(id, &mut self.shared) == Progress::Done
         {
-            self.streams.remove(&id);
+            self.forget(id);
         }
+    }
+
+    fn forget(&mut self, id: StreamId) -> Option<Box<dyn Stream>> {
+        let stream = self.streams.remove(&id)?;
+        self.outward -= usize::from(id.is_multiple_of(2));
+        Some(stream)
+    }
+
+    /// Asks the host for what programs inside want of the way out.
+    fn leave(&mut self, place: egress::Place) {
+        let Some(egress) = &mut self.shared.egress else { return };
+        for Ask { open, stream } in egress.progress(place) {
+            let id = self.next_outward;
+            // Two thousand million connections later the host has to start over.
+            let Some(next) = id.checked_add(2) else { return };
+            self.next_outward = next;
+            self.outward += 1;
+            self.shared.link.send(&open.frame(id));
+            self.streams.insert(id, stream);
+        }
+    }
+
+    /// The host's answer to a stream that this guest asked for.
+    fn answered(&mut self, kind: Kind, id: StreamId, payload: &[u8]) -> Result<(), Violation> {
+        let answer = match kind {
+            Kind::Accepted => Answer::Accepted,
+            Kind::Refused => Answer::Refused(Refusal::decode(payload)?),
+            _ => Exit::decode(payload).map(|_| Answer::Ended)?,
+        };
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.answered(answer, id, &mut self.shared) == Progress::Done
+        {
+            self.forget(id);
+        }
+        Ok(())
     }
 
     fn take_signals(&mut self) {

@@ -63,13 +63,15 @@ impl Stream for Listeners {
             return Progress::Open;
         }
         self.next = now + INTERVAL;
-        let ports = shared.ports.at(now);
+        let egress = shared.egress.as_ref();
+        let ours = |port: &u16| egress.is_some_and(|egress| egress.listens_on(*port));
+        let ports: BTreeSet<u16> = shared.ports.at(now).iter().copied().filter(|port| !ours(port)).collect();
         if self.told.is_none() {
             shared.link.send(&accepted_frame(stream));
         }
-        if self.told.as_ref() != Some(ports) {
+        if self.told.as_ref() != Some(&ports) {
             shared.link.send(&Report::Listeners(ports.iter().copied().collect()).frame(stream));
-            self.told = Some(ports.clone());
+            self.told = Some(ports);
         }
         Progress::Open
     }

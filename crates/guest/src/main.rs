@@ -10,6 +10,7 @@ mod archive;
 mod arguments;
 mod command;
 mod dial;
+mod egress;
 mod guest;
 mod link;
 mod listeners;

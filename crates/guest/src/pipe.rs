@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 /// How an inlet says that no more will come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub(crate) enum EndBy {
 pub(crate) struct Inlet {
     credit: RecvCredit,
     queue: VecDeque<u8>,
-    sink: Option<OwnedFd>,
+    /// Shared with the outlet of the same socket.
+    sink: Option<Rc<OwnedFd>>,
     end_by: EndBy,
     ended: bool,
     /// The receiving end went away.
@@ -38,7 +40,7 @@ impl Inlet {
         Self {
             credit: RecvCredit::default(),
             queue: VecDeque::new(),
-            sink,
+            sink: sink.map(Rc::new),
             end_by,
             ended: false,
             broken: false,
@@ -46,7 +48,7 @@ impl Inlet {
     }
 
     /// Gives an inlet that has collected so far the place to write to.
-    pub(crate) fn connect(&mut self, sink: OwnedFd) {
+    pub(crate) fn connect(&mut self, sink: Rc<OwnedFd>) {
         self.sink = Some(sink);
     }
 
@@ -123,18 +125,26 @@ impl Inlet {
 pub(crate) struct Outlet {
     channel: Channel,
     credit: SendCredit,
-    source: Option<OwnedFd>,
+    source: Option<Rc<OwnedFd>>,
     /// Once the writer has ended: what it left behind and is still owed.
     owed: Option<usize>,
 }
 
 impl Outlet {
     pub(crate) fn new(channel: Channel, source: Option<OwnedFd>) -> Self {
-        Self { channel, credit: SendCredit::default(), source, owed: None }
+        Self { channel, credit: SendCredit::default(), source: source.map(Rc::new), owed: None }
     }
 
-    pub(crate) fn connect(&mut self, source: OwnedFd) {
+    pub(crate) fn connect(&mut self, source: Rc<OwnedFd>) {
         self.source = Some(source);
+    }
+
+    /// Sends bytes that were read before; they are fewer than the credit that a fresh stream has.
+    pub(crate) fn say(&mut self, stream: StreamId, link: &mut Link, bytes: &[u8]) {
+        let allowed = self.credit.take(bytes.len());
+        for piece in bytes[..allowed].chunks(MAX_DATA) {
+            link.send_data(stream, self.channel, piece);
+        }
     }
 
     pub(crate) fn grant(&mut self, stream: StreamId, bytes: u32) -> Result<(), Violation> {

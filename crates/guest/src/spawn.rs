@@ -8,7 +8,7 @@ use palisade_protocol::{ExecRequest, Refusal, RefusalCode};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -146,6 +146,8 @@ impl AsFd for StartStatus {
 #[derive(Debug)]
 pub(crate) struct Spawner {
     score: Option<(File, i32)>,
+    /// How many descriptors children may have, once the guest itself has taken more.
+    descriptors: Option<Rlimit>,
 }
 
 impl Spawner {
@@ -156,7 +158,16 @@ impl Spawner {
             file.read_to_string(&mut text)?;
             Ok((file, text.trim().parse().unwrap_or(0)))
         };
-        Self { score: open().ok() }
+        Self { score: open().ok(), descriptors: None }
+    }
+
+    /// Lets the guest have as many descriptors as it may, which its children do not notice.
+    pub(crate) fn take_descriptors(&mut self) {
+        let limit = getrlimit(Resource::Nofile);
+        let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if self.descriptors.is_none() && setrlimit(Resource::Nofile, most).is_ok() {
+            self.descriptors = Some(limit);
+        }
     }
 
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
@@ -188,6 +199,9 @@ impl Spawner {
         self.set_score(|own| own.max(OUT_OF_MEMORY_SCORE));
         let forked = system::fork();
         if let Ok(None) = forked {
+            if let Some(limit) = self.descriptors.take() {
+                let _ = setrlimit(Resource::Nofile, limit);
+            }
             let code = match wiring.apply() {
                 Ok(()) => body(writer),
                 Err(error) => {

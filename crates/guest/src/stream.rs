@@ -1,10 +1,11 @@
 //! What every kind of stream can do. The loop knows streams only through this.
 
+use crate::egress::Egress;
 use crate::link::Link;
 use crate::listeners::Ports;
 use crate::session::Sessions;
 use crate::spawn::Spawner;
-use palisade_protocol::{Channel, Exit, Size, StreamId, Violation};
+use palisade_protocol::{Channel, Exit, Refusal, Size, StreamId, Violation};
 use rustix::event::PollFd;
 use rustix::process::Pid;
 use std::time::Instant;
@@ -16,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) spawner: Spawner,
     pub(crate) ports: Ports,
+    /// The way out, once the host has opened it.
+    pub(crate) egress: Option<Egress>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub(crate) enum Progress {
     Open,
     /// The end was said to the host; the stream can be forgotten.
     Done,
+}
+
+/// What the host says to a stream that this guest asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Accepted,
+    Refused(Refusal),
+    /// The regular end, after everything was said.
+    Ended,
 }
 
 pub(crate) trait Stream: std::fmt::Debug {
@@ -40,6 +52,11 @@ pub(crate) trait Stream: std::fmt::Debug {
     /// When progress is due although nothing happens.
     fn due(&self) -> Option<Instant> {
         None
+    }
+
+    /// The host's answer to a stream that this guest asked for.
+    fn answered(&mut self, _answer: Answer, _stream: StreamId, _shared: &mut Shared) -> Progress {
+        Progress::Done
     }
 
     fn data(&mut self, _stream: StreamId, _data: &[u8]) -> Result<(), Violation> {

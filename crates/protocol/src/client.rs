@@ -9,7 +9,7 @@ pub mod handshake;
 mod inbound;
 mod stream;
 
-pub use stream::{StreamEvent, StreamReceiver, StreamSender};
+pub use stream::{Bearer, Incoming, Next, StreamEvent, StreamReceiver, StreamSender, StreamState};
 
 use crate::frame::{MAX_FROM_GUEST, MAX_FROM_HOST, StreamId};
 use crate::message::shutdown_frame;
@@ -17,7 +17,6 @@ use crate::outbox::{Outbox, until};
 use crate::{Channel, Decoder, ExecRequest, Exit, Frame, Open, Refusal, Violation, Welcome};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::StreamState;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
@@ -53,9 +52,33 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
+/// Answers the streams that a guest asks for. Called where frames are read, so it must not block.
+pub type Door = Arc<dyn Fn(Incoming) + Send + Sync>;
+
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
+}
+
+impl Bearer for Handle {
+    fn outbox(&self) -> &Outbox {
+        &self.shared.outbox
+    }
+
+    fn forget(&self, stream: StreamId) -> bool {
+        self.shared.forget(stream)
+    }
+}
+
+/// Streams that the guest asks for do not keep the connection open.
+impl Bearer for Shared {
+    fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    fn forget(&self, stream: StreamId) -> bool {
+        self.table().streams.remove(&stream).is_some()
+    }
 }
 
 impl Drop for Handle {
@@ -66,11 +89,20 @@ impl Drop for Handle {
 }
 
 /// What the handles, the streams and the two tasks have in common.
-#[derive(Debug)]
 struct Shared {
     outbox: Outbox,
     table: Mutex<Table>,
     ended: Notify,
+    door: Option<Door>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("outbox", &self.outbox)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -117,11 +149,34 @@ impl Client {
         Ok((Self::start(stream, decoder), welcome))
     }
 
+    /// As [`connect_and_open`](Self::connect_and_open), with somebody to answer the streams that the guest asks for.
+    pub async fn connect_with_door<S>(
+        stream: S,
+        open: Open,
+        door: Door,
+    ) -> Result<(Client, Welcome, (StreamSender, StreamReceiver)), ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        Self::connect_first(stream, open, Some(door)).await
+    }
+
     /// As [`connect`](Self::connect), and asks for the first stream in the same breath, which saves a round trip. The
     /// stream's answer is its first event, as always.
     pub async fn connect_and_open<S>(
         stream: S,
         open: Open,
+    ) -> Result<(Client, Welcome, (StreamSender, StreamReceiver)), ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        Self::connect_first(stream, open, None).await
+    }
+
+    async fn connect_first<S>(
+        stream: S,
+        open: Open,
+        door: Option<Door>,
     ) -> Result<(Client, Welcome, (StreamSender, StreamReceiver)), ClientError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -135,8 +190,8 @@ impl Client {
         let welcome = handshake::fresh_with(&mut stream, &mut decoder, &behind).await?;
         let state = Arc::new(StreamState::default());
         let first = HashMap::from([(FIRST, Arc::clone(&state))]);
-        let client = Self::start_with(stream, decoder, first);
-        let halves = stream::halves(Arc::clone(&client.handle), FIRST, state);
+        let client = Self::start_with(stream, decoder, first, door);
+        let halves = stream::halves(Arc::clone(&client.handle) as _, FIRST, state);
         Ok((client, welcome, halves))
     }
 
@@ -155,18 +210,27 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        Self::start_with(stream, decoder, HashMap::new())
+        Self::start_with(stream, decoder, HashMap::new(), None)
     }
 
     /// With streams that were asked for already, under the first ids there are.
-    fn start_with<S>(stream: S, decoder: Decoder, streams: HashMap<StreamId, Arc<StreamState>>) -> Self
+    fn start_with<S>(
+        stream: S,
+        decoder: Decoder,
+        streams: HashMap<StreamId, Arc<StreamState>>,
+        door: Option<Door>,
+    ) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let next = FIRST + 2 * streams.len() as StreamId;
         let table = Table { streams, next, peer: 0, end: None };
-        let shared =
-            Arc::new(Shared { outbox: Outbox::new(QUEUE), table: Mutex::new(table), ended: Notify::new() });
+        let shared = Arc::new(Shared {
+            outbox: Outbox::new(QUEUE),
+            table: Mutex::new(table),
+            ended: Notify::new(),
+            door,
+        });
         let (reader, writer) = tokio::io::split(stream);
         tokio::spawn(inbound::run(Arc::clone(&shared), reader, decoder));
         let writing = Arc::clone(&shared);
@@ -194,7 +258,7 @@ impl Client {
         let queued = shared.outbox.push(|out| frame.encode(out));
         drop(table);
         // From here on, dropping the halves cleans up.
-        let halves = stream::halves(Arc::clone(&self.handle), frame.stream, state);
+        let halves = stream::halves(Arc::clone(&self.handle) as _, frame.stream, state);
         if queued { Ok(halves) } else { Err(shared.reason()) }
     }
 

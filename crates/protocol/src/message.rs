@@ -140,10 +140,26 @@ pub enum Open {
     TarOut { path: Vec<u8> },
     /// A tar stream from the host, unpacked below the existing directory `path`.
     TarIn { path: Vec<u8> },
-    /// From the guest: a connection out of the sandbox. Refused until there is an egress policy.
+    /// From the guest: a connection out of the sandbox. Refused unless the policy allows it.
     Outward { host: String, port: u16 },
     /// For the keeper itself; a guest refuses it.
     Keeper(KeeperVerb),
+    /// Open the sandbox's own side of the way out: the name server, the proxy, and listeners. Ends at once.
+    Egress(EgressRequest),
+    /// From the guest: may this name be asked for? Accepted and ended, or refused.
+    Name { host: String },
+    /// From the guest: a connection to the port of the host's loopback that is shown as this one.
+    HostPort { port: u16 },
+}
+
+/// What listens on a sandbox's loopback for connections that leave it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EgressRequest {
+    /// Where connections to names are taken.
+    pub ports: Vec<u16>,
+    /// Where connections to the host's own ports are taken.
+    pub host_ports: Vec<u16>,
+    pub proxy: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +202,13 @@ impl Open {
             Open::Outward { host, port } => writer.u8(1, 8).u16(8, *port).bytes(10, host.as_bytes()),
             Open::Keeper(KeeperVerb::Stop { grace_ms }) => writer.u8(1, 9).u8(11, 1).u32(12, *grace_ms),
             Open::Keeper(KeeperVerb::Status) => writer.u8(1, 9).u8(11, 2),
+            Open::Egress(request) => writer
+                .u8(1, 10)
+                .u16(8, request.proxy)
+                .bytes(14, &encode_ports(&request.ports))
+                .bytes(15, &encode_ports(&request.host_ports)),
+            Open::Name { host } => writer.u8(1, 11).bytes(10, host.as_bytes()),
+            Open::HostPort { port } => writer.u8(1, 12).u16(8, *port),
         };
         Frame::new(Kind::Open, stream, payload.finish())
     }
@@ -216,9 +239,27 @@ impl Open {
                 2 => KeeperVerb::Status,
                 _ => return Err(malformed),
             }),
+            10 => Open::Egress(EgressRequest {
+                ports: decode_ports("open", fields.required(14)?)?,
+                host_ports: decode_ports("open", fields.required(15)?)?,
+                proxy: fields.u16(8)?,
+            }),
+            11 => Open::Name { host: fields.text(10)? },
+            12 => Open::HostPort { port: fields.u16(8)? },
             _ => return Err(malformed),
         })
     }
+}
+
+fn encode_ports(ports: &[u16]) -> Vec<u8> {
+    ports.iter().flat_map(|port| port.to_be_bytes()).collect()
+}
+
+fn decode_ports(what: &'static str, bytes: &[u8]) -> Result<Vec<u16>, Violation> {
+    if !bytes.len().is_multiple_of(2) {
+        return Err(Violation::Malformed(what));
+    }
+    Ok(bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect())
 }
 
 /// Whether a session can have this name.
@@ -447,10 +488,7 @@ impl Report {
                 };
                 writer.bytes(2, &entry.flag(5, session.seen).finish())
             }),
-            Report::Listeners(ports) => {
-                let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
-                Writer::new().u8(1, 2).bytes(3, &bytes)
-            }
+            Report::Listeners(ports) => Writer::new().u8(1, 2).bytes(3, &encode_ports(ports)),
             Report::Keeper(json) => Writer::new().u8(1, 3).bytes(4, json.as_bytes()),
         };
         Frame::new(Kind::Report, stream, payload.finish())
@@ -462,15 +500,7 @@ impl Report {
             1 => Report::Sessions(
                 fields.list(2).iter().map(|entry| decode_session(entry)).collect::<Result<_, _>>()?,
             ),
-            2 => {
-                let bytes = fields.required(3)?;
-                if bytes.len() % 2 != 0 {
-                    return Err(Violation::Malformed("report"));
-                }
-                Report::Listeners(
-                    bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect(),
-                )
-            }
+            2 => Report::Listeners(decode_ports("report", fields.required(3)?)?),
             3 => Report::Keeper(fields.text(4)?),
             _ => return Err(Violation::Malformed("report")),
         })

@@ -8,8 +8,8 @@ use palisade_protocol::message::{
     eof_frame, reset_frame, shutdown_frame, signal_frame, window_frame,
 };
 use palisade_protocol::{
-    Channel, Decoder, ExecRequest, Exit, Frame, Hello, KeeperVerb, Kind, Open, Refusal, RefusalCode, Report,
-    SessionInfo, Size, Violation, Welcome, frame,
+    Channel, Decoder, EgressRequest, ExecRequest, Exit, Frame, Hello, KeeperVerb, Kind, Open, Refusal,
+    RefusalCode, Report, SessionInfo, Size, Violation, Welcome, frame,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -59,6 +59,10 @@ fn open() -> impl Strategy<Value = Open> {
         text().prop_map(|path| Open::TarOut { path }),
         text().prop_map(|path| Open::TarIn { path }),
         (any::<String>(), any::<u16>()).prop_map(|(host, port)| Open::Outward { host, port }),
+        any::<String>().prop_map(|host| Open::Name { host }),
+        any::<u16>().prop_map(|port| Open::HostPort { port }),
+        (vec(any::<u16>(), 0..9), vec(any::<u16>(), 0..9), any::<u16>())
+            .prop_map(|(ports, host_ports, proxy)| Open::Egress(EgressRequest { ports, host_ports, proxy })),
         any::<u32>().prop_map(|grace_ms| Open::Keeper(KeeperVerb::Stop { grace_ms })),
         Just(Open::Keeper(KeeperVerb::Status)),
     ]

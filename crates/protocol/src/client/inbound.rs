@@ -1,11 +1,9 @@
 //! What the peer says: every frame is checked here before anybody acts on it.
 
-use super::stream::StreamState;
+use super::stream::{Incoming, Next, StreamState};
 use super::{ClientError, Shared};
-use crate::frame::MAX_DATA;
-use crate::message::{decode_data, decode_eof, decode_window};
 use crate::outbox::until;
-use crate::{Decoder, Exit, FrameRef, Kind, Open, Refusal, RefusalCode, Report, StreamId, Violation};
+use crate::{Decoder, FrameRef, Kind, Open, Refusal, RefusalCode, StreamId, Violation};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -20,7 +18,7 @@ pub(super) async fn run(shared: Arc<Shared>, reader: impl AsyncRead + Unpin, dec
     shared.end(reason);
 }
 
-async fn read(shared: &Shared, mut reader: impl AsyncRead + Unpin, mut decoder: Decoder) -> ClientError {
+async fn read(shared: &Arc<Shared>, mut reader: impl AsyncRead + Unpin, mut decoder: Decoder) -> ClientError {
     loop {
         loop {
             match decoder.next_ref() {
@@ -41,49 +39,19 @@ async fn read(shared: &Shared, mut reader: impl AsyncRead + Unpin, mut decoder: 
     }
 }
 
-fn take(shared: &Shared, frame: FrameRef<'_>) -> Result<(), Violation> {
-    let unexpected = Err(Violation::Unexpected(frame.kind.name()));
+fn take(shared: &Arc<Shared>, frame: FrameRef<'_>) -> Result<(), Violation> {
     match frame.kind {
         Kind::Open => return answer_open(shared, frame),
-        Kind::Hello | Kind::Welcome | Kind::Signal | Kind::Resize | Kind::Shutdown => return unexpected,
+        Kind::Hello | Kind::Welcome | Kind::Signal | Kind::Resize | Kind::Shutdown => {
+            return Err(Violation::Unexpected(frame.kind.name()));
+        }
         _ => {}
     }
     let Some(stream) = find(shared, frame.stream)? else { return Ok(()) };
-    match frame.kind {
-        Kind::Accepted if frame.payload.is_empty() => stream.accepted(),
-        Kind::Data => {
-            let (channel, data) = decode_data(frame.payload)?;
-            if data.len() > MAX_DATA {
-                return Err(Violation::TooLong { len: data.len(), limit: MAX_DATA });
-            }
-            stream.data(frame.stream, channel, data)
-        }
-        Kind::Eof => stream.eof(decode_eof(frame.payload)?),
-        Kind::Window => {
-            let (channel, bytes) = decode_window(frame.payload)?;
-            stream.granted(frame.stream, channel, bytes)
-        }
-        Kind::Report => {
-            stream.report(Report::decode(frame.payload)?);
-            Ok(())
-        }
-        Kind::Refused => {
-            stream.refused(Refusal::decode(frame.payload)?)?;
-            forget(shared, frame.stream);
-            Ok(())
-        }
-        Kind::Exit => {
-            stream.exited(Exit::decode(frame.payload)?);
-            forget(shared, frame.stream);
-            Ok(())
-        }
-        Kind::Reset if frame.payload.is_empty() => {
-            stream.was_reset();
-            forget(shared, frame.stream);
-            Ok(())
-        }
-        _ => unexpected,
+    if stream.take(frame)? == Next::Ended {
+        shared.table().streams.remove(&frame.stream);
     }
+    Ok(())
 }
 
 /// The stream a frame is for; `None` when it has ended and the peer could not know yet.
@@ -96,24 +64,28 @@ fn find(shared: &Shared, id: StreamId) -> Result<Option<Arc<StreamState>>, Viola
     if ended { Ok(None) } else { Err(Violation::UnknownStream(id)) }
 }
 
-fn forget(shared: &Shared, id: StreamId) {
-    shared.table().streams.remove(&id);
-}
-
-/// A stream that the guest opens is a way out of the sandbox. Without an egress policy there is none; with one,
-/// this is the place that asks it.
-fn answer_open(shared: &Shared, frame: FrameRef<'_>) -> Result<(), Violation> {
+/// A stream that the guest opens is a way out of the sandbox. Whoever guards the way answers; without anybody there is
+/// none.
+fn answer_open(shared: &Arc<Shared>, frame: FrameRef<'_>) -> Result<(), Violation> {
+    let id = frame.stream;
     let mut table = shared.table();
-    if !frame.stream.is_multiple_of(2) || frame.stream <= table.peer {
-        return Err(Violation::UnknownStream(frame.stream));
+    if !id.is_multiple_of(2) || id <= table.peer {
+        return Err(Violation::UnknownStream(id));
     }
-    table.peer = frame.stream;
-    drop(table);
-    Open::decode(frame.payload)?;
+    table.peer = id;
+    let open = Open::decode(frame.payload)?;
     if shared.outbox.is_overfull() {
         return Err(Violation::Unexpected("requests without reading the answers"));
     }
-    let refusal = Refusal::new(RefusalCode::Forbidden, 0, "the sandbox has no way out");
-    shared.outbox.push(|out| refusal.frame(frame.stream).encode(out));
+    let Some(door) = &shared.door else {
+        drop(table);
+        let refusal = Refusal::new(RefusalCode::Forbidden, 0, "the sandbox has no way out");
+        shared.outbox.push(|out| refusal.frame(id).encode(out));
+        return Ok(());
+    };
+    let state = Arc::new(StreamState::asked_for());
+    table.streams.insert(id, Arc::clone(&state));
+    drop(table);
+    door(Incoming::new(Arc::clone(shared) as _, id, state, open));
     Ok(())
 }

@@ -3,11 +3,14 @@
 //! Memory is bounded whatever the peer sends: data by the credit that taking it grants, small pieces are joined,
 //! a report replaces the one before it, and everything else comes at most once.
 
-use super::{ClientError, Handle};
+use super::ClientError;
 use crate::frame::{Kind, MAX_DATA, StreamId};
-use crate::message::{encode_data, eof_frame, reset_frame, signal_frame, window_frame};
-use crate::outbox::until;
-use crate::{Channel, Exit, Frame, RecvCredit, Refusal, Report, SendCredit, Size, Violation};
+use crate::message::{
+    accepted_frame, decode_data, decode_eof, decode_window, encode_data, eof_frame, reset_frame,
+    signal_frame, window_frame,
+};
+use crate::outbox::{Outbox, until};
+use crate::{Channel, Exit, Frame, FrameRef, Open, RecvCredit, Refusal, Report, SendCredit, Size, Violation};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -27,8 +30,32 @@ pub enum StreamEvent {
     Reset,
 }
 
+/// The connection a stream belongs to, as far as the stream knows it.
+pub trait Bearer: std::fmt::Debug + Send + Sync {
+    /// Where the stream's frames go.
+    fn outbox(&self) -> &Outbox;
+    /// The stream has ended on this side; says whether the peer does not know yet.
+    fn forget(&self, stream: StreamId) -> bool;
+}
+
+/// Whether a stream goes on after a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    More,
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum OpenedBy {
+    #[default]
+    Us,
+    Peer,
+}
+
+/// What was received on a stream and not taken yet. Shared by the halves and by whoever reads the connection.
 #[derive(Debug, Default)]
-pub(super) struct StreamState {
+pub struct StreamState {
+    opened_by: OpenedBy,
     state: Mutex<State>,
     readable: Notify,
     writable: Notify,
@@ -56,7 +83,48 @@ enum End {
 
 /// What the reading task does to a stream.
 impl StreamState {
-    pub(super) fn accepted(&self) -> Result<(), Violation> {
+    /// Of a stream that the peer asks for.
+    pub fn asked_for() -> Self {
+        Self { opened_by: OpenedBy::Peer, ..Self::default() }
+    }
+
+    /// A frame of the peer's on this stream, checked.
+    pub fn take(&self, frame: FrameRef<'_>) -> Result<Next, Violation> {
+        let FrameRef { kind, stream, payload } = frame;
+        let ours = self.opened_by == OpenedBy::Us;
+        match kind {
+            Kind::Accepted if ours && payload.is_empty() => self.accepted()?,
+            Kind::Data => {
+                let (channel, data) = decode_data(payload)?;
+                if data.len() > MAX_DATA {
+                    return Err(Violation::TooLong { len: data.len(), limit: MAX_DATA });
+                }
+                self.data(stream, channel, data)?;
+            }
+            Kind::Eof => self.eof(decode_eof(payload)?)?,
+            Kind::Window => {
+                let (channel, bytes) = decode_window(payload)?;
+                self.granted(stream, channel, bytes)?;
+            }
+            Kind::Report if ours => self.report(Report::decode(payload)?),
+            Kind::Refused if ours => {
+                self.refused(Refusal::decode(payload)?)?;
+                return Ok(Next::Ended);
+            }
+            Kind::Exit if ours => {
+                self.exited(Exit::decode(payload)?);
+                return Ok(Next::Ended);
+            }
+            Kind::Reset if payload.is_empty() => {
+                self.was_reset();
+                return Ok(Next::Ended);
+            }
+            _ => return Err(Violation::Unexpected(kind.name())),
+        }
+        Ok(Next::More)
+    }
+
+    fn accepted(&self) -> Result<(), Violation> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.answered, true) {
             return Err(Violation::Unexpected(Kind::Accepted.name()));
@@ -66,7 +134,7 @@ impl StreamState {
         Ok(())
     }
 
-    pub(super) fn refused(&self, refusal: Refusal) -> Result<(), Violation> {
+    fn refused(&self, refusal: Refusal) -> Result<(), Violation> {
         let mut state = self.lock();
         if state.answered {
             return Err(Violation::Unexpected(Kind::Refused.name()));
@@ -75,7 +143,7 @@ impl StreamState {
         Ok(())
     }
 
-    pub(super) fn data(&self, stream: StreamId, channel: Channel, data: &[u8]) -> Result<(), Violation> {
+    fn data(&self, stream: StreamId, channel: Channel, data: &[u8]) -> Result<(), Violation> {
         let mut state = self.lock();
         state.answered = true;
         if state.finished[channel as usize] {
@@ -89,7 +157,7 @@ impl StreamState {
         Ok(())
     }
 
-    pub(super) fn eof(&self, channel: Channel) -> Result<(), Violation> {
+    fn eof(&self, channel: Channel) -> Result<(), Violation> {
         let mut state = self.lock();
         state.answered = true;
         if std::mem::replace(&mut state.finished[channel as usize], true) {
@@ -100,7 +168,7 @@ impl StreamState {
         Ok(())
     }
 
-    pub(super) fn granted(&self, stream: StreamId, channel: Channel, bytes: u32) -> Result<(), Violation> {
+    fn granted(&self, stream: StreamId, channel: Channel, bytes: u32) -> Result<(), Violation> {
         // Nothing flows towards the guest on the other channel.
         if channel != Channel::Main {
             return Err(Violation::Unexpected(Kind::Window.name()));
@@ -110,22 +178,23 @@ impl StreamState {
         Ok(())
     }
 
-    pub(super) fn report(&self, report: Report) {
+    fn report(&self, report: Report) {
         let mut state = self.lock();
         state.answered = true;
         state.report = Some(report);
         self.readable.notify_waiters();
     }
 
-    pub(super) fn exited(&self, exit: Exit) {
+    fn exited(&self, exit: Exit) {
         self.finish(&mut self.lock(), End::Event(StreamEvent::Exit(exit)));
     }
 
-    pub(super) fn was_reset(&self) {
+    fn was_reset(&self) {
         self.finish(&mut self.lock(), End::Event(StreamEvent::Reset));
     }
 
-    pub(super) fn lose_connection(&self, reason: &ClientError) {
+    /// The connection has ended, and with it the stream.
+    pub fn lose_connection(&self, reason: &ClientError) {
         self.finish(&mut self.lock(), End::Connection(reason.clone()));
     }
 
@@ -193,25 +262,66 @@ impl State {
 struct Stream {
     id: StreamId,
     state: Arc<StreamState>,
-    connection: Arc<Handle>,
+    bearer: Arc<dyn Bearer>,
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let shared = &self.connection.shared;
-        if shared.table().streams.remove(&self.id).is_some() {
-            shared.outbox.push(|out| reset_frame(self.id).encode(out));
+impl Stream {
+    /// Says the last word on the stream, unless the peer has.
+    fn conclude(&self, frame: &Frame) {
+        if self.bearer.forget(self.id) {
+            self.bearer.outbox().push(|out| frame.encode(out));
         }
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.conclude(&reset_frame(self.id));
+    }
+}
+
 pub(super) fn halves(
-    connection: Arc<Handle>,
+    bearer: Arc<dyn Bearer>,
     id: StreamId,
     state: Arc<StreamState>,
 ) -> (StreamSender, StreamReceiver) {
-    let stream = Arc::new(Stream { id, state, connection });
+    let stream = Arc::new(Stream { id, state, bearer });
     (StreamSender { stream: Arc::clone(&stream) }, StreamReceiver { stream })
+}
+
+/// A stream that the peer asks for. Dropped without an answer, it is reset.
+#[derive(Debug)]
+pub struct Incoming {
+    pub open: Open,
+    stream: Arc<Stream>,
+}
+
+impl Incoming {
+    /// `state` is in the bearer's care already, and [`StreamState::asked_for`].
+    pub fn new(bearer: Arc<dyn Bearer>, id: StreamId, state: Arc<StreamState>, open: Open) -> Self {
+        Self { open, stream: Arc::new(Stream { id, state, bearer }) }
+    }
+
+    pub fn refuse(self, refusal: &Refusal) {
+        self.stream.conclude(&refusal.frame(self.stream.id));
+    }
+
+    pub fn accept(self) -> (StreamSender, StreamReceiver) {
+        let Self { stream, .. } = self;
+        stream.bearer.outbox().push(|out| accepted_frame(stream.id).encode(out));
+        (StreamSender { stream: Arc::clone(&stream) }, StreamReceiver { stream })
+    }
+
+    /// Yes, and that is all there is to it.
+    pub fn answer(self) {
+        let id = self.stream.id;
+        if self.stream.bearer.forget(id) {
+            self.stream.bearer.outbox().push(|out| {
+                accepted_frame(id).encode(out);
+                Exit::Code(0).frame(id).encode(out);
+            });
+        }
+    }
 }
 
 /// Towards the sandbox. Dropping it does not end the input: [`eof`](Self::eof) does.
@@ -223,9 +333,9 @@ pub struct StreamSender {
 impl StreamSender {
     /// Queues all of `data`, waiting for credit and for room. Cancelled half-way, a part may have been sent.
     pub async fn send(&self, mut data: &[u8]) -> Result<(), ClientError> {
-        let Stream { id, state, connection } = &*self.stream;
+        let Stream { id, state, bearer } = &*self.stream;
         while !data.is_empty() {
-            connection.shared.outbox.reserve().await;
+            bearer.outbox().reserve().await;
             let rest = until(&state.writable, || {
                 let mut locked = state.lock();
                 if let Some(reason) = locked.closed() {
@@ -236,7 +346,7 @@ impl StreamSender {
                     return None;
                 }
                 let (piece, rest) = data.split_at(taken);
-                let queued = connection.shared.outbox.push(|out| encode_data(*id, Channel::Main, piece, out));
+                let queued = bearer.outbox().push(|out| encode_data(*id, Channel::Main, piece, out));
                 Some(if queued { Ok(rest) } else { Err(ClientError::Closed) })
             });
             data = rest.await?;
@@ -258,13 +368,18 @@ impl StreamSender {
         self.control(size.frame(self.stream.id)).await
     }
 
+    /// The regular end of a stream that the peer has asked for.
+    pub fn end(self) {
+        self.stream.conclude(&Exit::Code(0).frame(self.stream.id));
+    }
+
     async fn control(&self, frame: Frame) -> Result<(), ClientError> {
-        let shared = &self.stream.connection.shared;
-        shared.outbox.reserve().await;
+        let outbox = self.stream.bearer.outbox();
+        outbox.reserve().await;
         if let Some(reason) = self.stream.state.lock().closed() {
             return Err(reason);
         }
-        if shared.outbox.push(|out| frame.encode(out)) { Ok(()) } else { Err(ClientError::Closed) }
+        if outbox.push(|out| frame.encode(out)) { Ok(()) } else { Err(ClientError::Closed) }
     }
 }
 
@@ -277,13 +392,13 @@ pub struct StreamReceiver {
 impl StreamReceiver {
     /// The next event; `None` after the last one. Loses nothing when cancelled.
     pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
-        let Stream { id, state, connection } = &*self.stream;
+        let Stream { id, state, bearer } = &*self.stream;
         let event = until(&state.readable, || state.lock().next()).await?;
         if let Some(StreamEvent::Data { channel, bytes }) = &event {
             let mut locked = state.lock();
             let grant = locked.receive[*channel as usize].consume(bytes.len());
             if let (Some(grant), None, false) = (grant, &locked.end, locked.finished[*channel as usize]) {
-                connection.shared.outbox.push(|out| window_frame(*id, *channel, grant).encode(out));
+                bearer.outbox().push(|out| window_frame(*id, *channel, grant).encode(out));
             }
         }
         Ok(event)
