@@ -8,6 +8,7 @@ pub mod bwrap;
 pub mod cgroup;
 pub mod fence;
 mod idmap;
+mod low_ports;
 mod machine;
 mod marked;
 pub mod noop;

@@ -105,6 +105,9 @@ fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
     if policy.network == Network::Allowlist {
         return refuse("an allow-list of hosts needs a network of the sandbox's own");
     }
+    if policy.host_ports.iter().any(|port| port.inside != port.host) {
+        return refuse("a host port under another number needs a network of the sandbox's own");
+    }
     let resources = &policy.resources;
     let asked = [
         ("memory", resources.memory.source),

@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Ls(commands::ls::Arguments),
     Inspect(commands::inspect::Arguments),
     Logs(commands::logs::Arguments),
+    Egress(commands::egress::Arguments),
     Exec(commands::exec::Arguments),
     Shell(commands::shell::Arguments),
     Attach(commands::attach::Arguments),

@@ -23,11 +23,17 @@ fn every_json_output_is_what_its_schema_says() {
         let session = script.split(' ').next().unwrap();
         instance.run(["exec", "busy", "--session", session, "--detach", "--", "sh", "-c", script]).ok();
     }
+    instance.run(["create", "--start", "reaching", "--network", "allowlist", "--host-port", "8080"]).ok();
+    instance.run(["exec", "reaching", "--", "getent", "hosts", "refused.example"]);
+    palisade_testing::eventually("the refusal is written down", || {
+        instance.run(["egress", "log", "reaching", "--json"]).ok().json() != serde_json::json!([])
+    });
     let seen = [
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),
         ("inspect", vec!["inspect", "busy", "--json"]),
         ("sessions", vec!["sessions", "busy", "--json"]),
+        ("egress-log", vec!["egress", "log", "reaching", "--json"]),
         ("gc", vec!["gc", "--json"]),
         ("doctor", vec!["doctor", "--all", "--json"]),
         ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),

@@ -15,6 +15,8 @@ pub enum Event {
     ProtocolViolation { detail: String },
     /// Something the user should look at, such as files in a bound directory that the host's tools would run.
     Notice { text: String },
+    /// The network policy did not let it reach this; told once for each destination.
+    EgressRefused { what: String, reason: String },
     /// A clean-up finished or undid what a crash had left.
     Recovered { what: String },
 }

@@ -1,7 +1,7 @@
 //! What a sandbox may see and use. A policy is data; each backend plans from it without I/O.
 
 use crate::path::{GuestPath, HostPath};
-use crate::reach::{AllowRule, HostPort};
+use crate::reach::{AllowRule, HostPort, PROXY_PORT};
 use crate::resources::Resources;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -128,6 +128,23 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// What tells programs inside about the proxy on their loopback. Most need it not: names lead out by themselves.
+    pub fn proxy_environment(&self) -> Vec<(String, String)> {
+        if self.network == Network::None {
+            return Vec::new();
+        }
+        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+        let both = |name: &str, value: &str| {
+            [(name.to_owned(), value.to_owned()), (name.to_lowercase(), value.to_owned())]
+        };
+        let mut variables = Vec::new();
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            variables.extend(both(name, &proxy));
+        }
+        variables.extend(both("NO_PROXY", "localhost,127.0.0.1,::1"));
+        variables
+    }
+
     /// Whether code inside can write into a directory of the host's.
     pub fn writes_host(&self) -> bool {
         let bound = matches!(&self.workspace, Workspace::Bound { access: Access::ReadWrite, .. });

@@ -39,6 +39,8 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+    #[error("the sandbox's way out could not be opened: {reason}")]
+    WayOut { reason: String },
     #[error("{path}: {reason}")]
     Copy { path: String, reason: String },
 }
@@ -74,6 +76,7 @@ impl Diagnostic for EngineError {
             Self::Keeper { .. } => "keeper-failed",
             Self::Reported { code, .. } => known_code(code),
             Self::Io { .. } => "io",
+            Self::WayOut { .. } => "egress-unavailable",
             Self::Copy { .. } => "copy-failed",
         }
     }
@@ -90,6 +93,7 @@ impl Diagnostic for EngineError {
             | Self::StoppedMeanwhile { .. }
             | Self::Interrupted { .. } => ExitCode::Conflict,
             Self::Timeout { .. } => ExitCode::Timeout,
+            Self::WayOut { .. } => ExitCode::Preflight,
             Self::Reported { exit, .. } => known_exit(*exit),
         }
     }
@@ -112,6 +116,9 @@ impl Diagnostic for EngineError {
             Self::Timeout { name, .. } => {
                 vec![format!("`palisade rm --force {name}` ends it whatever it does")]
             }
+            Self::WayOut { .. } => {
+                vec!["leave out --network, --allow and --host-port, or choose other ports".into()]
+            }
             Self::Reported { hints, .. } => hints.clone(),
             Self::Client(_) | Self::Io { .. } | Self::Copy { .. } => Vec::new(),
         }
@@ -120,7 +127,8 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 15] = [
+    const CODES: [ErrorCode; 16] = [
+        "egress-unavailable",
         "method-unavailable",
         "method-unsupported",
         "limit-not-enforceable",

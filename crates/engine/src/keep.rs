@@ -5,9 +5,13 @@ use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
 use crate::observe::{about, observe, verb_span};
 use crate::start::KeeperReport;
+use crate::way_out;
 use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State, spans};
+use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_host::process;
+use palisade_protocol::Open;
+use palisade_protocol::client::ClientError;
 use palisade_store::{Row, Store};
 use std::io::Write;
 use std::sync::Arc;
@@ -66,7 +70,7 @@ impl Engine {
             sandbox.name = %row.name,
             error.type = Empty,
         );
-        let (keeper, config) = match observe(boot, self.bring_up(&row, &backend, terminate)).await {
+        let (keeper, config, gate) = match observe(boot, self.bring_up(&row, &backend, terminate)).await {
             Ok(up) => up,
             Err(error) => {
                 tell(report, &failure(&error));
@@ -83,7 +87,16 @@ impl Engine {
         tell(report, &KeeperReport::Ready);
         tracing::info!("running");
         palisade_host::memory::give_back_start_up_code();
-        let (end, closing) = keeper.serve(config).await;
+        let (end, closing) = match &gate {
+            None => keeper.serve(config).await,
+            Some(gate) => tokio::select! {
+                served = keeper.serve(config) => served,
+                never = self.write_egress(&row, gate.ledger()) => match never {},
+            },
+        };
+        if let Some(gate) = &gate {
+            self.finish_egress(&row, gate.ledger());
+        }
         tracing::info!(?end, "ending");
         Span::current().record(spans::KEEPER_END, end.word());
         if matches!(end, KeeperEnd::GuestGone(_) | KeeperEnd::Violation(_)) {
@@ -101,7 +114,7 @@ impl Engine {
         row: &Row,
         backend: &Arc<dyn Backend>,
         mut terminate: BoxFuture<'static, ()>,
-    ) -> Result<(Keeper, KeeperConfig), EngineError> {
+    ) -> Result<(Keeper, KeeperConfig, Option<Arc<Gate>>), EngineError> {
         EngineError::step(Step::KeepAdopted)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
             name: row.name.clone(),
@@ -110,10 +123,11 @@ impl Engine {
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
         EngineError::step(Step::KeepSocket)?;
+        let gate = way_out::gate(backend.as_ref(), &row.spec)?;
         backend.start(&row.spec).await?;
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
         let keeper = tokio::select! {
-            keeper = greet(backend, &row.spec) => keeper?,
+            keeper = greet(backend, &row.spec, gate.as_deref()) => keeper?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
         EngineError::step(Step::KeepGreeted)?;
@@ -127,8 +141,9 @@ impl Engine {
             status_json: Box::new(move || status.clone()),
             allowed_uid: rustix::process::geteuid().as_raw(),
             terminate,
+            door: gate.clone().map(Gate::door),
         };
-        Ok((keeper, config))
+        Ok((keeper, config, gate))
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -209,10 +224,26 @@ impl Engine {
 }
 
 /// The handshake, and the backend's explanation when there is none.
-pub(crate) async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Result<Keeper, EngineError> {
+async fn greet(
+    backend: &Arc<dyn Backend>,
+    spec: &SandboxSpec,
+    gate: Option<&Gate>,
+) -> Result<Keeper, EngineError> {
     let stream = backend.connect(spec).await?;
-    match tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await {
-        Ok(Ok(keeper)) => Ok(keeper),
+    let greeting = async {
+        let mut keeper = Keeper::handshake(stream).await?;
+        let opened = match gate {
+            Some(gate) => {
+                way_out::make_room();
+                keeper.ask(&Open::Egress(gate.request())).await?
+            }
+            None => Ok(()),
+        };
+        Ok::<_, ClientError>((keeper, opened))
+    };
+    match tokio::time::timeout(HANDSHAKE, greeting).await {
+        Ok(Ok((keeper, Ok(())))) => Ok(keeper),
+        Ok(Ok((_, Err(refusal)))) => Err(way_out::refused(&refusal)),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
     }
 }

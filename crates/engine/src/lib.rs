@@ -24,6 +24,7 @@ mod session;
 mod start;
 mod stop;
 mod turn;
+mod way_out;
 pub mod wrapper;
 
 pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
@@ -34,6 +35,7 @@ pub use gc::{GcAction, GcItem};
 pub use list::{Inspection, Summary};
 pub use logs::Events;
 pub use one_off::{OneOff, OneOffRequest};
+pub use palisade_egress::{Entry as EgressEntry, Outcome as EgressOutcome, What as EgressWhat};
 pub use session::{Connection, SessionStart, Streams, UnseenEnd};
 pub use start::Started;
 pub use stop::Stopped;

@@ -5,10 +5,12 @@ use crate::engine::{Engine, new_id};
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::observe::{about, observe, verb_span};
+use crate::way_out;
 use palisade_core::{Backend, HostIdentity, Layout, Method, Policy, SandboxId, SandboxSpec, spans};
+use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_protocol::Open;
-use palisade_protocol::client::{Client, ClientError, StreamReceiver, StreamSender};
+use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -31,6 +33,7 @@ pub struct OneOff {
     backend: Arc<dyn Backend>,
     since: SystemTime,
     lease: Lease,
+    gate: Option<Arc<Gate>>,
 }
 
 impl std::fmt::Debug for OneOff {
@@ -69,12 +72,15 @@ impl Engine {
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
         let lease = self.lease(None);
         let (since, layout) = (SystemTime::now(), backend.layout(&spec));
+        let gate = way_out::gate(backend.as_ref(), &spec)?;
         let started = match backend.start(&spec).await {
-            Ok(()) => greet(&backend, &spec, first(&layout)).await,
+            Ok(()) => greet(&backend, &spec, first(&layout), gate.as_ref()).await,
             Err(error) => Err(error.into()),
         };
         match started {
-            Ok((client, streams)) => Ok((OneOff { client, layout, spec, backend, since, lease }, streams)),
+            Ok((client, streams)) => {
+                Ok((OneOff { client, layout, spec, backend, since, lease, gate }, streams))
+            }
             Err(error) => {
                 if let Err(failure) = backend.stop(&spec).await {
                     tracing::warn!(%failure, "a run that did not come up was not put away");
@@ -87,11 +93,32 @@ impl Engine {
 
 type Greeted = (Client, (StreamSender, StreamReceiver));
 
-async fn greet(backend: &Arc<dyn Backend>, spec: &SandboxSpec, first: Open) -> Result<Greeted, EngineError> {
+async fn greet(
+    backend: &Arc<dyn Backend>,
+    spec: &SandboxSpec,
+    first: Open,
+    gate: Option<&Arc<Gate>>,
+) -> Result<Greeted, EngineError> {
     EngineError::step(Step::RunStarted)?;
     let stream = backend.connect(spec).await?;
-    match tokio::time::timeout(HANDSHAKE, Client::connect_and_open(stream, first)).await {
-        Ok(Ok((client, _, streams))) => EngineError::step(Step::RunGreeted).map(|()| (client, streams)),
+    let greeting = async {
+        let Some(gate) = gate else {
+            let (client, _, streams) = Client::connect_and_open(stream, first).await?;
+            return Ok(Ok((client, streams)));
+        };
+        way_out::make_room();
+        let (request, door) = (Open::Egress(gate.request()), Arc::clone(gate).door());
+        let (client, _, (_, mut answer)) = Client::connect_with_door(stream, request, door).await?;
+        // The command must not find the way still closed.
+        if let Some(StreamEvent::Refused(refusal)) = answer.next().await? {
+            return Ok(Err(refusal));
+        }
+        let streams = client.open(first).await?;
+        Ok(Ok((client, streams)))
+    };
+    match tokio::time::timeout(HANDSHAKE, greeting).await {
+        Ok(Ok(Ok(greeted))) => EngineError::step(Step::RunGreeted).map(|()| greeted),
+        Ok(Ok(Err(refusal))) => Err(way_out::refused(&refusal)),
         Ok(Err(error @ ClientError::TooLarge { .. })) => Err(error.into()),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
     }
@@ -109,7 +136,7 @@ impl OneOff {
 
     /// Ends everything inside and gives back what the run held; what the user should know of what it left.
     pub async fn end(self) -> Result<Vec<String>, EngineError> {
-        let Self { client, spec, backend, since, lease, .. } = self;
+        let Self { client, spec, backend, since, lease, gate, .. } = self;
         let stop = async {
             about(&spec);
             let passed = EngineError::step(Step::RunEnding);
@@ -117,7 +144,9 @@ impl OneOff {
             drop(client);
             backend.stop(&spec).await?;
             drop(lease);
-            passed.map(|()| backend.warnings(&spec, since))
+            let mut warnings = backend.warnings(&spec, since);
+            warnings.extend(gate.iter().flat_map(|gate| way_out::told(gate.ledger())));
+            passed.map(|()| warnings)
         };
         observe(verb_span!(spans::STOP), stop).await
     }

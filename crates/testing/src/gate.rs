@@ -36,6 +36,10 @@ fn present(what: &str) -> Result<(), String> {
         "agents" => agents_are_installed(),
         // The system's own, which a sandbox sees, too; with the modules that probes use.
         "python3" => works("/usr/bin/python3", &["-IS", "-c", "import ctypes, json, mmap, pty, socket"]),
+        "curl" => works("/usr/bin/curl", &["--version"]),
+        "node" => works("/usr/bin/node", &["--version"]),
+        "npm" => works("/usr/bin/npm", &["--version"]),
+        "java" => works("/usr/bin/java", &["-version"]),
         "root" if is_root() => Ok(()),
         "root" => Err("this test needs root, and this is an ordinary user".into()),
         "user" if !is_root() => Ok(()),

@@ -11,6 +11,7 @@
 mod collector;
 mod gate;
 mod instance;
+mod internet;
 pub mod probe;
 mod pty;
 mod random;
@@ -21,6 +22,7 @@ mod wait;
 pub use collector::{Answer, Collector, Delivery, Span};
 pub use gate::{Gate, agents, is_root};
 pub use instance::{Instance, Outcome, palisade_binary};
+pub use internet::Internet;
 pub use pty::Pty;
 pub use random::{Random, SEED};
 pub use traces::Traces;

@@ -9,11 +9,11 @@ mod probe;
 use crate::cgroup::{Group, Limits, Means};
 use crate::fence::{Journal, changed_since};
 use crate::warden::Warden;
-use crate::{ProcessConfig, machine};
+use crate::{ProcessConfig, low_ports, machine};
 use palisade_core::policy::{HOME, USER, WORKSPACE};
 use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Layout,
-    Leftover, Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+    Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
@@ -91,7 +91,9 @@ impl BwrapBackend {
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(BackendError::io("make the guest's stream"))?;
         let means = machine::limit_means(&self.config);
-        let (info, tell) = match means.moves_whole_processes() {
+        let moves = means.moves_whole_processes();
+        let network = spec.policy.network != Network::None;
+        let (info, tell) = match moves || network {
             true => rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
                 .map(|(read, write)| (Some(read), Some(write)))
                 .map_err(|error| BackendError::Io { what: "make a pipe".into(), source: error.into() })?,
@@ -116,7 +118,7 @@ impl BwrapBackend {
         let result = match (warden, group) {
             (Ok(warden), Ok(group)) => {
                 let joined = match info {
-                    Some(info) => join(&group, &warden, info).await,
+                    Some(info) => settle(&warden, info, moves.then_some(&group), network).await,
                     None => Ok(()),
                 };
                 match joined.and_then(|()| crate::step(Step::LaunchStarted)) {
@@ -215,13 +217,28 @@ fn make_group(means: &Means, spec: &SandboxSpec) -> Result<Group, BackendError> 
     Ok(group)
 }
 
-/// Puts bwrap and the process that becomes the guest into the sandbox's group, where they were not born in it. Nothing
+/// Puts bwrap and the process that becomes the guest into the sandbox's group, where they were not born in it, and
+/// opens its network's ports to it. Nothing
 /// of the sandbox's owner runs before the first command, and that is not sent before this is done. When bwrap ends
 /// before it has told who its child is, there is nothing to put anywhere: the missing handshake says so.
-async fn join(group: &Group, warden: &Warden, info: OwnedFd) -> Result<(), BackendError> {
+async fn settle(
+    warden: &Warden,
+    info: OwnedFd,
+    group: Option<&Group>,
+    network: bool,
+) -> Result<(), BackendError> {
     match tokio::time::timeout(LEAVE, read_info(info)).await.ok().flatten() {
         Some(guest) => {
-            group.join(&[warden.pid(), guest]).map_err(BackendError::io("join the sandbox's cgroup"))
+            if network && let Err(error) = low_ports::open(guest) {
+                // Where the kernel lets everybody listen there, nothing is lost; elsewhere the guest will say so.
+                tracing::debug!(%error, "ports below 1024 were not opened to the guest");
+            }
+            match group {
+                Some(group) => {
+                    group.join(&[warden.pid(), guest]).map_err(BackendError::io("join the sandbox's cgroup"))
+                }
+                None => Ok(()),
+            }
         }
         None => {
             warden.kill();
@@ -358,19 +375,16 @@ impl Backend for BwrapBackend {
             .map(str::to_owned);
         let path: Vec<String> = tools.chain(system).collect();
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        Layout {
-            workspace: WORKSPACE.into(),
-            home: HOME.into(),
-            user: USER.into(),
-            environment: vec![
-                entry("PATH", &path.join(":")),
-                entry("HOME", HOME),
-                entry("USER", USER),
-                entry("LOGNAME", USER),
-                entry("SHELL", "/bin/bash"),
-                entry("LANG", "C.UTF-8"),
-            ],
-        }
+        let mut environment = vec![
+            entry("PATH", &path.join(":")),
+            entry("HOME", HOME),
+            entry("USER", USER),
+            entry("LOGNAME", USER),
+            entry("SHELL", "/bin/bash"),
+            entry("LANG", "C.UTF-8"),
+        ];
+        environment.extend(spec.policy.proxy_environment());
+        Layout { workspace: WORKSPACE.into(), home: HOME.into(), user: USER.into(), environment }
     }
 
     fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {

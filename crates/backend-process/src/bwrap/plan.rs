@@ -7,7 +7,7 @@
 
 use super::facts::{HostFacts, RootEntry};
 use palisade_core::policy::{HOME, INSIDE_ID, USER, WORKSPACE};
-use palisade_core::{Access, ByteSize, HostPath};
+use palisade_core::{Access, ByteSize, HostPath, Network};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,6 +42,7 @@ pub struct PlanInput<'a> {
     /// Read-only carve-outs and pinned directories inside writable binds; they come last.
     pub fence: Vec<Bind>,
     pub opt: bool,
+    pub network: Network,
     pub tmp: ByteSize,
 }
 
@@ -112,7 +113,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     options.bind(&Bind { host: input.guest_binary.clone(), guest: GUEST.into(), access: Access::ReadOnly });
     let mut closing = Options::default();
     closing.add(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]);
-    Plan { options: options.0, files: text_files(input.hostname), closing: closing.0 }
+    Plan { options: options.0, files: text_files(input.hostname, input.network), closing: closing.0 }
 }
 
 fn namespaces(options: &mut Options, hostname: &str) {
@@ -179,7 +180,11 @@ fn kernel_files(options: &mut Options, facts: &HostFacts) {
     options.tmpfs(ByteSize(64 * ByteSize::MIB), "/dev/shm");
 }
 
-fn text_files(hostname: &str) -> Vec<TextFile> {
+fn text_files(hostname: &str, network: Network) -> Vec<TextFile> {
+    let name_server = match network {
+        Network::None => "# There is no name server here: this sandbox has no network.\n",
+        Network::Allowlist | Network::Open => "nameserver 127.0.0.1\n",
+    };
     let file = |guest: &str, text: String| TextFile { guest: guest.into(), text };
     vec![
         file(
@@ -191,14 +196,14 @@ fn text_files(hostname: &str) -> Vec<TextFile> {
         file("/etc/group", format!("root:x:0:\n{USER}:x:{INSIDE_ID}:\n")),
         file("/etc/hosts", format!("127.0.0.1 localhost {hostname}\n::1 localhost {hostname}\n")),
         file("/etc/hostname", format!("{hostname}\n")),
-        file("/etc/resolv.conf", "# There is no name server here: this sandbox has no network.\n".into()),
+        file("/etc/resolv.conf", name_server.into()),
         file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".into()),
     ]
 }
 
 /// Whether a file with text of our own stands at this path; nothing else may, since bwrap would write into it.
 pub fn is_text_file(guest: &str) -> bool {
-    text_files("").iter().any(|file| file.guest == guest)
+    text_files("", Network::None).iter().any(|file| file.guest == guest)
 }
 
 /// Arguments in the form `--args` reads: each ended by a NUL.

@@ -9,9 +9,7 @@ use crate::seccomp::{self, SetIdBits};
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::policy::{HOME, WORKSPACE};
-use palisade_core::{
-    Access, BackendError, GuestPath, HostPath, Method, Mount, Network, Policy, SandboxSpec, Workspace,
-};
+use palisade_core::{Access, BackendError, GuestPath, HostPath, Mount, Policy, SandboxSpec, Workspace};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
@@ -53,15 +51,6 @@ pub(super) fn resolve(
     held: &mut Held,
 ) -> Result<Resolved, BackendError> {
     let policy = &spec.policy;
-    if policy.network != Network::None {
-        return Err(BackendError::Unsupported {
-            method: Method::Bwrap,
-            what: format!(
-                "network mode '{}' is not available in this build; only 'none' is",
-                policy.network.as_str()
-            ),
-        });
-    }
     let own = |name: &str, guest: &str| match &spec.dir {
         Some(dir) => Place::Directory(Bind {
             host: dir.path().join(name),
@@ -263,6 +252,7 @@ pub(super) fn launch(
         binds: resolved.binds,
         fence: resolved.fence,
         opt: spec.policy.opt,
+        network: spec.policy.network,
         tmp: spec.policy.resources.tmp,
     });
     let bits = if spec.policy.writes_host() { SetIdBits::Denied } else { SetIdBits::Allowed };

@@ -42,6 +42,12 @@ fn describe(inspection: &Inspection) -> String {
         line("error", &printable(error));
     }
     line("network", inspection.policy.network.as_str());
+    for rule in &inspection.policy.allow {
+        line("allow", &rule.to_string());
+    }
+    for port in &inspection.policy.host_ports {
+        line("host port", &port.to_string());
+    }
     line(
         "workspace",
         &match &inspection.policy.workspace {

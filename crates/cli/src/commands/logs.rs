@@ -63,6 +63,7 @@ fn describe(event: &Event) -> String {
         Event::LimitNotEnforced { limit, why } => format!("the {limit} limit is not enforced: {why}"),
         Event::ProtocolViolation { detail } => format!("the guest broke the protocol: {detail}"),
         Event::Notice { text } => text.clone(),
+        Event::EgressRefused { what, reason } => format!("the network policy refused {what}: {reason}"),
         Event::Recovered { what } => format!("recovered: {what}"),
     }
 }

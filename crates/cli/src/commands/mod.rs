@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 pub(crate) mod exec;
 pub(crate) mod gc;
 pub(crate) mod git_transport;
@@ -78,6 +79,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Rm(arguments) => tidily(context, rm::run(context, &arguments)).await,
         Command::Ls(arguments) => ls::run(context, &arguments),
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
+        Command::Egress(arguments) => egress::run(context, &arguments),
         Command::Exec(arguments) => exec::run(context, arguments).await,
         Command::Shell(arguments) => shell::run(context, arguments).await,
         Command::Attach(arguments) => attach::run(context, arguments).await,

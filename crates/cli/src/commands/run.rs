@@ -12,7 +12,7 @@ use std::ffi::OsString;
 
 /// Run one command in a sandbox of its own
 ///
-/// The sandbox has no network and sees nothing of the host but its programs, read-only, and what the options name.
+/// The sandbox has no network unless one is asked for, and sees nothing of the host but its programs, read-only, and what the options name.
 /// It is gone when the command ends. The exit code is the command's own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -52,6 +52,13 @@ const INSIDE: &[Variable] = &[
     variable("LANG", "`C.UTF-8`."),
     variable("TERM", "With a terminal only: the caller's."),
     variable(
+        "HTTP_PROXY",
+        "With a network: the proxy on the sandbox's loopback. Also in lower case, as the next three.",
+    ),
+    variable("HTTPS_PROXY", "The same."),
+    variable("ALL_PROXY", "The same."),
+    variable("NO_PROXY", "With a network: the names of the sandbox's own loopback."),
+    variable(
         "PALISADE_SANDBOX_ID",
         "Only with `noop`: marks the processes of the sandbox, which nothing else holds together.",
     ),

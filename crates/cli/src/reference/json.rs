@@ -8,7 +8,7 @@ use crate::commands::doctor::Diagnosis;
 use crate::commands::sessions::Listed;
 use crate::commands::wrap::Shown;
 use palisade_config::Entry;
-use palisade_engine::{GcItem, Inspection, Summary};
+use palisade_engine::{EgressEntry, GcItem, Inspection, Summary};
 use palisade_store::{StoredEvent, Trusted};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -32,6 +32,10 @@ fn outputs() -> Vec<Output> {
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),
         output::<StoredEvent>("palisade logs", "One such object per line and event, oldest first."),
+        output::<Vec<EgressEntry>>(
+            "palisade egress log",
+            "Every destination the sandbox asked for, how it was decided, and how often.",
+        ),
         output::<Vec<GcItem>>("palisade gc", "What was done, or with `--dry-run` would be."),
         output::<Diagnosis>("palisade doctor", "The selected method and what was found out about it."),
         output::<Vec<Entry>>("palisade config show", "Every setting; a list has an entry per element."),

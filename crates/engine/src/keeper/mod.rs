@@ -14,13 +14,13 @@ pub mod socket;
 mod tests;
 
 use palisade_core::{BoxFuture, Stream};
-use palisade_protocol::client::{ClientError, handshake};
+use palisade_protocol::client::{ClientError, Door, handshake};
 use palisade_protocol::frame::MAX_FROM_GUEST;
-use palisade_protocol::{Decoder, Violation, Welcome};
+use palisade_protocol::{Decoder, Kind, Open, Refusal, Violation, Welcome};
 use router::Router;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, ReadHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf};
 use tokio::net::UnixListener;
 
 /// How long a guest may take beyond the grace it was given, and clients to take their last frames.
@@ -37,6 +37,8 @@ pub struct KeeperConfig {
     pub allowed_uid: u32,
     /// Resolves when the process is told to end, see [`terminate_signal`].
     pub terminate: BoxFuture<'static, ()>,
+    /// Answers the streams that the guest asks for; without it they are refused.
+    pub door: Option<Door>,
 }
 
 impl std::fmt::Debug for KeeperConfig {
@@ -75,6 +77,8 @@ pub struct Keeper {
     guest: Stream,
     decoder: Decoder,
     welcome: Welcome,
+    /// How many streams were asked for before serving.
+    asked: u32,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -88,7 +92,7 @@ impl Keeper {
     pub async fn handshake(mut guest: Stream) -> Result<Self, ClientError> {
         let mut decoder = Decoder::new(MAX_FROM_GUEST);
         let welcome = handshake::fresh(&mut guest, &mut decoder).await?;
-        Ok(Self { guest, decoder, welcome })
+        Ok(Self { guest, decoder, welcome, asked: 0 })
     }
 
     /// Says hello to a guest that another keeper may have left in the middle of a frame. The caller sets the
@@ -96,7 +100,7 @@ impl Keeper {
     pub async fn adopt(mut guest: Stream) -> Result<Self, ClientError> {
         let mut decoder = Decoder::new(MAX_FROM_GUEST);
         let welcome = handshake::resync(&mut guest, &mut decoder).await?;
-        Ok(Self { guest, decoder, welcome })
+        Ok(Self { guest, decoder, welcome, asked: 0 })
     }
 
     /// What the guest said of itself.
@@ -104,11 +108,35 @@ impl Keeper {
         &self.welcome
     }
 
+    /// Asks for something that is over as soon as it is answered, before anybody else is served. The caller sets the
+    /// deadline.
+    pub async fn ask(&mut self, open: &Open) -> Result<Result<(), Refusal>, ClientError> {
+        let stream = 2 * self.asked + 1;
+        self.asked += 1;
+        let mut request = Vec::new();
+        open.frame(stream).encode(&mut request);
+        self.guest.write_all(&request).await?;
+        self.guest.flush().await?;
+        loop {
+            while let Some(frame) = self.decoder.next_ref()? {
+                match (frame.kind, frame.stream == stream) {
+                    (Kind::Accepted, true) => {}
+                    (Kind::Exit, true) => return Ok(Ok(())),
+                    (Kind::Refused, true) => return Ok(Err(Refusal::decode(frame.payload)?)),
+                    _ => return Err(Violation::Unexpected(frame.kind.name()).into()),
+                }
+            }
+            if self.guest.read_buf(self.decoder.spare()).await? == 0 {
+                return Err(ClientError::Closed);
+            }
+        }
+    }
+
     /// Serves clients until there is a reason to end. From then on no new client is taken; those that are there
     /// stay until the [`Closing`] is done.
     pub async fn serve(self, config: KeeperConfig) -> (KeeperEnd, Closing) {
-        let KeeperConfig { listener, status_json, allowed_uid, terminate } = config;
-        let router = Arc::new(Router::new(status_json));
+        let KeeperConfig { listener, status_json, allowed_uid, terminate, door } = config;
+        let router = Arc::new(Router::new(status_json, door, self.asked));
         // Cuts everybody off even if this future is dropped half-way.
         let closing = Closing { router: Arc::clone(&router) };
         let (reader, writer) = tokio::io::split(self.guest);

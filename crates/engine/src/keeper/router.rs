@@ -10,7 +10,7 @@
 
 use super::KeeperEnd;
 use super::route::{Next, Route};
-use palisade_protocol::client::ClientError;
+use palisade_protocol::client::{self as stream, Bearer, ClientError, Door, Incoming, StreamState};
 use palisade_protocol::frame::{Kind, MAX_FROM_GUEST};
 use palisade_protocol::message::{accepted_frame, reset_frame, shutdown_frame};
 use palisade_protocol::outbox::{Outbox, until};
@@ -38,6 +38,24 @@ pub(super) struct Router {
     /// The keeper's end, the guest's, or a client's departure.
     changed: Notify,
     status_json: Box<dyn Fn() -> String + Send + Sync>,
+    door: Option<Door>,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
+
+/// Of the streams that the guest asks for.
+impl Bearer for Router {
+    fn outbox(&self) -> &Outbox {
+        &self.to_guest
+    }
+
+    fn forget(&self, stream: StreamId) -> bool {
+        self.lock().outward.remove(&stream).is_some()
+    }
 }
 
 #[derive(Default)]
@@ -50,6 +68,8 @@ struct Routes {
     opened: u32,
     /// The highest id that the guest opened a stream under.
     peer: StreamId,
+    /// The streams that the guest asked for and that have not ended.
+    outward: HashMap<StreamId, Arc<StreamState>>,
     /// Streams of clients that wait for the sandbox to have stopped.
     stops: Vec<(ClientId, StreamId)>,
     guest_gone: bool,
@@ -65,12 +85,18 @@ struct Client {
 }
 
 impl Router {
-    pub(super) fn new(status_json: Box<dyn Fn() -> String + Send + Sync>) -> Self {
+    /// `opened` streams were opened at the guest before.
+    pub(super) fn new(
+        status_json: Box<dyn Fn() -> String + Send + Sync>,
+        door: Option<Door>,
+        opened: u32,
+    ) -> Self {
         Self {
             to_guest: Outbox::new(GUEST_QUEUE),
-            routes: Mutex::default(),
+            routes: Mutex::new(Routes { opened, ..Routes::default() }),
             changed: Notify::new(),
             status_json,
+            door,
         }
     }
 
@@ -181,12 +207,18 @@ impl Router {
     }
 
     /// A frame from the guest; an error ends its connection.
-    pub(super) fn guest_says(&self, frame: FrameRef<'_>) -> Result<(), Violation> {
-        let mut routes = self.lock();
+    pub(super) fn guest_says(self: &Arc<Self>, frame: FrameRef<'_>) -> Result<(), Violation> {
         if frame.kind == Kind::Open {
-            return self.answer_guest(&mut routes, frame);
+            return self.answer_guest(frame);
         }
+        let mut routes = self.lock();
         let id = frame.stream;
+        if let Some(stream) = routes.outward.get(&id) {
+            if stream.take(frame)? == stream::Next::Ended {
+                routes.outward.remove(&id);
+            }
+            return Ok(());
+        }
         let ended = if id % 2 == 1 { id / 2 < routes.opened } else { id != 0 && id <= routes.peer };
         let Some(route) = routes.routes.get_mut(&id) else {
             return if ended { Ok(()) } else { Err(Violation::UnknownStream(id)) };
@@ -206,19 +238,29 @@ impl Router {
         Ok(())
     }
 
-    /// A stream that the guest opens is a way out of the sandbox. Without an egress policy there is none; with
-    /// one, this is the place that asks it.
-    fn answer_guest(&self, routes: &mut Routes, frame: FrameRef<'_>) -> Result<(), Violation> {
-        if !frame.stream.is_multiple_of(2) || frame.stream <= routes.peer {
-            return Err(Violation::UnknownStream(frame.stream));
+    /// A stream that the guest opens is a way out of the sandbox. Whoever guards the way answers; without anybody
+    /// there is none.
+    fn answer_guest(self: &Arc<Self>, frame: FrameRef<'_>) -> Result<(), Violation> {
+        let id = frame.stream;
+        let mut routes = self.lock();
+        if !id.is_multiple_of(2) || id <= routes.peer {
+            return Err(Violation::UnknownStream(id));
         }
-        Open::decode(frame.payload)?;
-        routes.peer = frame.stream;
+        let open = Open::decode(frame.payload)?;
+        routes.peer = id;
         if self.to_guest.is_overfull() {
             return Err(Violation::Unexpected("requests without reading the answers"));
         }
-        let refusal = Refusal::new(RefusalCode::Forbidden, 0, "the sandbox has no way out");
-        self.to_guest.push(|out| refusal.frame(frame.stream).encode(out));
+        let Some(door) = self.door.as_ref().filter(|_| routes.end.is_none()) else {
+            let refusal = Refusal::new(RefusalCode::Forbidden, 0, "the sandbox has no way out");
+            self.to_guest.push(|out| refusal.frame(id).encode(out));
+            return Ok(());
+        };
+        let state = Arc::new(StreamState::asked_for());
+        routes.outward.insert(id, Arc::clone(&state));
+        // It may forget the stream at once.
+        drop(routes);
+        door(Incoming::new(Arc::clone(self) as _, id, state, open));
         Ok(())
     }
 
@@ -231,7 +273,11 @@ impl Router {
             ClientError::Violation(violation) => KeeperEnd::Violation(violation),
             other => KeeperEnd::GuestGone(other.to_string()),
         });
+        let outward = std::mem::take(&mut routes.outward);
         drop(routes);
+        for stream in outward.values() {
+            stream.lose_connection(&ClientError::Closed);
+        }
         self.changed.notify_waiters();
     }
 

@@ -92,6 +92,7 @@ async fn scene() -> Scene {
     });
     let (terminate, terminated) = oneshot::channel::<()>();
     let config = KeeperConfig {
+        door: None,
         listener: bind(&dir, "keeper.sock").await.unwrap(),
         status_json: Box::new(|| "{\"state\":\"running\"}".into()),
         allowed_uid: rustix::process::getuid().as_raw(),

@@ -44,6 +44,7 @@ fn input<'a>(facts: &'a HostFacts, guest: &'a HostPath) -> PlanInput<'a> {
         binds: Vec::new(),
         fence: Vec::new(),
         opt: false,
+        network: Network::None,
         tmp: ByteSize(ByteSize::GIB),
     }
 }

@@ -1,0 +1,73 @@
+//! What was decided can be read, and a hostile loop fills nothing.
+
+use crate::Scene;
+use palisade_testing::{eventually, requires};
+use serde_json::{Value, json};
+
+#[test]
+fn every_decision_is_counted_once_for_each_destination() {
+    requires!(bwrap, python3, curl);
+    let scene = Scene::new();
+    let create =
+        ["create", "--start", "box", "--allow", "site.example.net", "--allow", "private.example.net"];
+    scene.internet.run(&scene.instance, create).ok();
+    let script =
+        "for host in site other private; do curl -s -m 20 -o /dev/null http://$host.example.net/hello; done
+                  for i in 1 2 3 4; do curl -s -m 20 -o /dev/null http://other.example.net/hello; done";
+    scene.instance.shell("box", script);
+    let seen = || -> Vec<(Value, Value, Value, Value)> {
+        let log = scene.instance.run(["egress", "log", "box", "--json"]).ok().json();
+        let entry = |entry: &Value| {
+            (entry["host"].clone(), entry["outcome"].clone(), entry["reason"].clone(), entry["count"].clone())
+        };
+        log.as_array().unwrap().iter().map(entry).collect()
+    };
+    let expected = [
+        (json!("site.example.net"), json!("allowed"), json!(null), json!(1)),
+        (json!("other.example.net"), json!("refused"), json!("not-listed"), json!(5)),
+        (json!("private.example.net"), json!("refused"), json!({"address": "private"}), json!(1)),
+    ];
+    eventually("all decisions are written down", || seen() == expected);
+    let events = scene.instance.run(["logs", "box"]).ok().stdout;
+    for refused in [
+        "the network policy refused other.example.net:80: not on the allow list",
+        "the network policy refused private.example.net:80: it is a private address, and that is not listed",
+    ] {
+        assert_eq!(events.lines().filter(|line| line.ends_with(refused)).count(), 1, "{events}");
+    }
+    // They stay readable when it has stopped, and the next keeper goes on counting.
+    scene.instance.run(["stop", "box"]).ok();
+    assert_eq!(seen(), expected);
+}
+
+#[test]
+fn a_run_says_at_its_end_what_it_was_refused() {
+    requires!(bwrap, curl);
+    let scene = Scene::new();
+    let outcome = scene.run(&["--network", "allowlist"], "curl -s http://other.example.net/; true").ok();
+    assert!(
+        outcome
+            .stderr
+            .contains("warning: the network policy refused other.example.net:80: not on the allow list\n"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn a_loop_over_ever_new_names_fills_nothing() {
+    requires!(bwrap, python3);
+    let scene = Scene::new();
+    scene.instance.run(["create", "--start", "box", "--network", "allowlist"]).ok();
+    let script = "
+import socket
+for number in range(1500):
+    try: socket.getaddrinfo(f'x{number}.example.com', 80)
+    except socket.gaierror: pass";
+    scene.instance.run(["exec", "box", "--", "/usr/bin/python3", "-IS", "-c", script]).ok();
+    let log = || scene.instance.run(["egress", "log", "box", "--json"]).ok().json();
+    let counted =
+        || log().as_array().unwrap().iter().map(|entry| entry["count"].as_u64().unwrap()).sum::<u64>();
+    eventually("every question is counted", || counted() >= 1500);
+    assert!(log().as_array().unwrap().len() <= 510);
+}
