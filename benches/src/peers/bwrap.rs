@@ -9,7 +9,7 @@ use crate::scene::Scene;
 use palisade_backend_process::bwrap::facts::HostFacts;
 use palisade_backend_process::bwrap::plan::{Place, PlanInput, nul_separated, plan};
 use palisade_backend_process::seccomp::{self, SetIdBits};
-use palisade_core::{HostPath, Resources};
+use palisade_core::{HostPath, Network, Resources};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Gid, Uid};
@@ -43,6 +43,7 @@ impl RawBwrap {
             binds: Vec::new(),
             fence: Vec::new(),
             opt: false,
+            network: Network::None,
             tmp: Resources::default().tmp,
         });
         let filter =
