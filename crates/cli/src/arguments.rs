@@ -35,6 +35,9 @@ pub(crate) struct GlobalFlags {
     pub(crate) command: String,
 }
 
+/// The hidden command behind a terminal in raw mode.
+pub(crate) const WATCH: &str = "__terminal";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Agent(commands::agent::Arguments),
@@ -64,6 +67,8 @@ pub(crate) enum Command {
     Keeper(commands::keeper::Arguments),
     #[command(name = "__wrapped", hide = true)]
     Wrapped(commands::wrapped::Arguments),
+    #[command(name = WATCH, hide = true)]
+    Watch(crate::terminal::watch::Arguments),
 }
 
 /// What a sandbox may see and use; shared by `run`, `create` and `wrap`.

@@ -6,14 +6,13 @@ use crate::detach::{Matcher, Verdict};
 use crate::failure::Failure;
 use crate::keyboard::Keyboard;
 use crate::relay::Signals;
-use crate::terminal::{self, RawMode};
-use crate::writer::Writer;
+use crate::terminal::RawMode;
+use crate::writer::{Writer, Written};
 use palisade_config::DetachKeys;
 use palisade_engine::{EngineError, Streams};
 use palisade_protocol::Exit;
 use palisade_protocol::client::{ClientError, StreamEvent, StreamSender};
 use std::time::Duration;
-use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 /// How long the rest of an escape sequence may take; then it was the key Escape.
@@ -69,24 +68,21 @@ pub(crate) async fn view(
     };
     typing.abort();
     telling.abort();
-    match left {
+    let written = match left {
         Ok(Left::Ended(_)) | Err(_) => writer.finish(),
-        Ok(Left::Detached | Left::Told(_)) => drop(writer.abandon()),
+        Ok(Left::Detached | Left::Told(_)) => writer.abandon(),
+    };
+    match written {
+        Written::Whole => drop(raw),
+        Written::Stuck => raw.leave_to_the_watch(),
     }
-    drop(raw);
     left.map_err(|error| EngineError::from(error).into())
 }
 
-/// Passes sizes on until a signal means the end of this program; the status for it.
+/// Takes care of the terminal until a signal means the end of this program; the status for it.
 async fn told_to_end(mut signals: Signals, sender: StreamSender) -> Status {
-    loop {
-        let kind = signals.next().await;
-        if kind != SignalKind::window_change() {
-            return 128 + kind.as_raw_value() as Status;
-        }
-        // The session may have ended; the receiver tells.
-        let _ = sender.resize(terminal::size()).await;
-    }
+    let kind = signals.next(&sender).await;
+    128 + kind.as_raw_value() as Status
 }
 
 /// Passes on what is typed; ends with the detach keys, or with the input.
