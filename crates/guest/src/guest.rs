@@ -158,10 +158,12 @@ impl Guest {
 
     fn timeout(&self) -> Option<Timespec> {
         let streams = self.streams.values().filter_map(|stream| stream.due());
+        let now = Instant::now();
         let callers = self.shared.egress.as_ref().and_then(Egress::due);
-        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers];
+        let held = self.shared.sessions.due(now);
+        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers, held];
         let next = streams.chain(others.into_iter().flatten()).min()?;
-        let left = next.saturating_duration_since(Instant::now());
+        let left = next.saturating_duration_since(now);
         // Rounded up, so as not to wake for nothing just before.
         Some(Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) })
     }
@@ -171,6 +173,7 @@ impl Guest {
             self.retry_at = None;
             self.receive();
         }
+        self.shared.sessions.drain(&mut self.shared.link);
         let due: Vec<StreamId> =
             self.streams.iter().filter(|(_, stream)| stream.always_due()).map(|(id, _)| *id).collect();
         for id in due {
@@ -193,6 +196,7 @@ impl Guest {
     fn finish(&mut self) {
         let give_up_at = Instant::now() + LAST_WORDS;
         loop {
+            self.shared.sessions.drain(&mut self.shared.link);
             let ids: Vec<StreamId> = self.streams.keys().copied().collect();
             for id in ids {
                 self.progress(id);

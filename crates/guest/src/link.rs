@@ -1,5 +1,6 @@
 //! The byte stream to the host: frames in, frames out, and the bound on what waits to go out.
 
+use crate::audience::Room;
 use palisade_protocol::message::encode_data;
 use palisade_protocol::{Channel, Decoder, Frame, StreamId, frame};
 use rustix::io::Errno;
@@ -91,8 +92,9 @@ impl Link {
     }
 
     /// Reads from a terminal for somebody who keeps the bytes.
-    pub(crate) fn read(&mut self, source: BorrowedFd<'_>) -> Result<&[u8], Errno> {
-        let read = rustix::io::read(source, &mut self.scratch[..])?;
+    pub(crate) fn read(&mut self, source: BorrowedFd<'_>, room: Room) -> Result<&[u8], Errno> {
+        let most = room.limit(self.scratch.len());
+        let read = rustix::io::read(source, &mut self.scratch[..most])?;
         Ok(&self.scratch[..read])
     }
 
