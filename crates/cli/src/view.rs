@@ -1,13 +1,13 @@
 //! A person's view of a named session: the terminal in raw mode, what is typed going in, what is shown coming out,
 //! until the session ends or the person leaves it. Leaving never ends the session.
 
-use crate::Status;
 use crate::detach::{Matcher, Verdict};
 use crate::failure::Failure;
 use crate::keyboard::Keyboard;
 use crate::relay::Signals;
 use crate::terminal::RawMode;
 use crate::writer::{Writer, Written};
+use crate::{OK, Status};
 use palisade_config::DetachKeys;
 use palisade_engine::{EngineError, Streams};
 use palisade_protocol::Exit;
@@ -74,7 +74,14 @@ pub(crate) async fn view(
     };
     match written {
         Written::Whole => drop(raw),
-        Written::Stuck => raw.leave_to_the_watch(),
+        Written::Stuck => {
+            raw.leave_to_the_watch();
+            // Not a word more fits on the terminal.
+            return Ok(match left {
+                Ok(Left::Told(status)) => Left::Told(status),
+                _ => Left::Told(OK),
+            });
+        }
     }
     left.map_err(|error| EngineError::from(error).into())
 }

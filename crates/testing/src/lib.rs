@@ -15,6 +15,7 @@ mod internet;
 pub mod probe;
 mod pty;
 mod random;
+mod tmux;
 pub mod tracer;
 mod traces;
 mod wait;
@@ -25,6 +26,7 @@ pub use instance::{Instance, Outcome, palisade_binary};
 pub use internet::Internet;
 pub use pty::Pty;
 pub use random::{Random, SEED};
+pub use tmux::Tmux;
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 

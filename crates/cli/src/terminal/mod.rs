@@ -176,3 +176,6 @@ pub(crate) fn restore_on_panic() {
         std::process::exit(palisade_core::ExitCode::Internal as i32);
     }));
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,7 @@ mod copy;
 mod exec;
 mod lifecycle;
 mod logging;
+mod restore;
 mod run;
 mod separation;
 mod sessions;
