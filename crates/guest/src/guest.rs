@@ -19,7 +19,8 @@ use palisade_protocol::message::{
     accepted_frame, decode_data, decode_eof, decode_shutdown, decode_signal, decode_window,
 };
 use palisade_protocol::{
-    Channel, Exit, Frame, Hello, Kind, Open, Refusal, RefusalCode, Report, Size, StreamId, Violation, Welcome,
+    Channel, Decoder, Exit, FrameRef, Hello, Kind, Open, Refusal, RefusalCode, Report, Size, StreamId,
+    Violation, Welcome,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions};
@@ -158,12 +159,10 @@ impl Guest {
 
     fn timeout(&self) -> Option<Timespec> {
         let streams = self.streams.values().filter_map(|stream| stream.due());
-        let now = Instant::now();
         let callers = self.shared.egress.as_ref().and_then(Egress::due);
-        let held = self.shared.sessions.due(now);
-        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers, held];
+        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers];
         let next = streams.chain(others.into_iter().flatten()).min()?;
-        let left = next.saturating_duration_since(now);
+        let left = next.saturating_duration_since(Instant::now());
         // Rounded up, so as not to wake for nothing just before.
         Some(Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) })
     }
@@ -173,7 +172,6 @@ impl Guest {
             self.retry_at = None;
             self.receive();
         }
-        self.shared.sessions.drain(&mut self.shared.link);
         let due: Vec<StreamId> =
             self.streams.iter().filter(|(_, stream)| stream.always_due()).map(|(id, _)| *id).collect();
         for id in due {
@@ -196,7 +194,6 @@ impl Guest {
     fn finish(&mut self) {
         let give_up_at = Instant::now() + LAST_WORDS;
         loop {
-            self.shared.sessions.drain(&mut self.shared.link);
             let ids: Vec<StreamId> = self.streams.keys().copied().collect();
             for id in ids {
                 self.progress(id);
@@ -214,22 +211,31 @@ impl Guest {
         match self.shared.link.receive() {
             Received::Nothing => {}
             Received::End => self.host_left(),
-            Received::Something => loop {
-                match self.shared.link.decoder.next_frame() {
-                    Ok(None) => return,
-                    Ok(Some(frame)) => {
-                        if self.frame(frame).is_err() && !self.lost() {
-                            return;
-                        }
-                    }
-                    Err(_) => {
-                        if !self.lost() {
-                            return;
-                        }
-                        self.shared.link.decoder.skip();
+            Received::Something => {
+                // Aside while its frames are looked at where they lie.
+                let mut decoder = std::mem::replace(&mut self.shared.link.decoder, Decoder::new(0));
+                self.take_frames(&mut decoder);
+                self.shared.link.decoder = decoder;
+            }
+        }
+    }
+
+    fn take_frames(&mut self, decoder: &mut Decoder) {
+        loop {
+            match decoder.next_ref() {
+                Ok(None) => return,
+                Ok(Some(frame)) => {
+                    if self.frame(frame).is_err() && !self.lost() {
+                        return;
                     }
                 }
-            },
+                Err(_) => {
+                    if !self.lost() {
+                        return;
+                    }
+                    decoder.skip();
+                }
+            }
         }
     }
 
@@ -266,25 +272,25 @@ impl Guest {
         self.outward = 0;
     }
 
-    fn frame(&mut self, frame: Frame) -> Result<(), Violation> {
-        let Frame { kind, stream: id, payload } = frame;
+    fn frame(&mut self, frame: FrameRef<'_>) -> Result<(), Violation> {
+        let FrameRef { kind, stream: id, payload } = frame;
         if kind == Kind::Hello {
-            return self.hello(id, &payload);
+            return self.hello(id, payload);
         }
         if !self.greeted {
             return Err(Violation::Unexpected("frame before the hello"));
         }
         match kind {
-            Kind::Open => return self.open(id, &payload),
-            Kind::Shutdown => return self.begin_shutdown(&payload),
+            Kind::Open => return self.open(id, payload),
+            Kind::Shutdown => return self.begin_shutdown(payload),
             Kind::Accepted | Kind::Refused | Kind::Exit if id.is_multiple_of(2) => {
-                return self.answered(kind, id, &payload);
+                return self.answered(kind, id, payload);
             }
             Kind::Data | Kind::Eof | Kind::Window | Kind::Signal | Kind::Resize | Kind::Reset => {}
             _ => return Err(Violation::Unexpected("frame that only a guest sends")),
         }
         // Checked before looking for the stream: a frame is wrong whether or not somebody is there to take it.
-        let content = Content::decode(kind, &payload)?;
+        let content = Content::decode(kind, payload)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         match content {
             Content::Data(data) => stream.data(id, data)?,

@@ -1,8 +1,8 @@
 //! The byte stream to the host: frames in, frames out, and the bound on what waits to go out.
 
-use crate::audience::Room;
 use palisade_protocol::message::encode_data;
 use palisade_protocol::{Channel, Decoder, Frame, StreamId, frame};
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -92,20 +92,16 @@ impl Link {
     }
 
     /// Reads from a terminal for somebody who keeps the bytes.
-    pub(crate) fn read(&mut self, source: BorrowedFd<'_>, room: Room) -> Result<&[u8], Errno> {
-        let most = room.limit(self.scratch.len());
-        let read = rustix::io::read(source, &mut self.scratch[..most])?;
+    pub(crate) fn read(&mut self, source: BorrowedFd<'_>) -> Result<&[u8], Errno> {
+        let read = rustix::io::read(source, &mut self.scratch[..])?;
         Ok(&self.scratch[..read])
     }
 
     /// Reads once from the host, into the decoder.
     pub(crate) fn receive(&mut self) -> Received {
-        match rustix::io::read(&self.input, &mut self.scratch[..]) {
+        match rustix::io::read(&self.input, spare_capacity(self.decoder.spare())) {
             Ok(0) => Received::End,
-            Ok(read) => {
-                self.decoder.push(&self.scratch[..read]);
-                Received::Something
-            }
+            Ok(_) => Received::Something,
             Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
             Err(_) => Received::End,
         }

@@ -8,7 +8,6 @@
 
 mod archive;
 mod arguments;
-mod audience;
 mod command;
 mod dial;
 mod egress;

@@ -27,6 +27,8 @@ pub(crate) enum EndBy {
 pub(crate) struct Inlet {
     credit: RecvCredit,
     queue: VecDeque<u8>,
+    /// Bytes that were delivered without queuing, and not credited yet.
+    delivered: usize,
     /// Shared with the outlet of the same socket.
     sink: Option<Rc<OwnedFd>>,
     end_by: EndBy,
@@ -40,6 +42,7 @@ impl Inlet {
         Self {
             credit: RecvCredit::default(),
             queue: VecDeque::new(),
+            delivered: 0,
             sink: sink.map(Rc::new),
             end_by,
             ended: false,
@@ -54,7 +57,15 @@ impl Inlet {
 
     pub(crate) fn receive(&mut self, stream: StreamId, data: &[u8]) -> Result<(), Violation> {
         self.credit.receive(stream, data.len())?;
-        self.queue.extend(data);
+        let mut rest = data;
+        // As a rule there is room, and the copy is saved. What fails is tried again, and told, when it is flushed.
+        if let (Some(sink), true) = (&self.sink, self.queue.is_empty())
+            && let Ok(written) = rustix::io::write(sink, rest)
+        {
+            self.delivered += written;
+            rest = &rest[written..];
+        }
+        self.queue.extend(rest);
         Ok(())
     }
 
@@ -96,7 +107,8 @@ impl Inlet {
         if self.sink.is_none() {
             self.queue.clear();
         }
-        if let Some(grant) = self.credit.consume(before - self.queue.len()) {
+        let delivered = before - self.queue.len() + std::mem::take(&mut self.delivered);
+        if let Some(grant) = self.credit.consume(delivered) {
             link.send(&window_frame(stream, Channel::Main, grant));
         }
         if self.queue.is_empty() {

@@ -1,9 +1,8 @@
 //! The recent output of a terminal, bounded, addressed by its position in all the output there ever was.
 //!
-//! What is replayed to a terminal must not begin inside an escape sequence or a character, and must find the terminal
-//! in the modes it was written for. So the bytes that fall out of the ring are followed on their way out.
+//! What is replayed to a terminal must not begin inside an escape sequence or a character, so the bytes that
+//! fall out of the ring pass through a small scanner that knows where sequences end.
 
-use palisade_terminal::Modes;
 use std::collections::VecDeque;
 
 pub(crate) const CAPACITY: usize = 256 * 1024;
@@ -13,15 +12,8 @@ pub(crate) struct Scrollback {
     bytes: VecDeque<u8>,
     /// The position of the oldest byte kept.
     start: u64,
-    /// Of a terminal that has seen everything before `start`.
-    modes: Modes,
-}
-
-/// Where a replay begins, and the modes to begin it in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Beginning {
-    pub(crate) position: u64,
-    pub(crate) modes: Modes,
+    /// What a terminal would be in the middle of, having seen everything before `start`.
+    scanner: Scanner,
 }
 
 impl Scrollback {
@@ -37,7 +29,7 @@ impl Scrollback {
     pub(crate) fn push(&mut self, data: &[u8]) {
         let surplus = (self.bytes.len() + data.len()).saturating_sub(CAPACITY).min(self.bytes.len());
         for byte in self.bytes.drain(..surplus) {
-            self.modes.step(byte);
+            self.scanner.step(byte);
         }
         self.start += surplus as u64;
         self.bytes.extend(data);
@@ -45,22 +37,22 @@ impl Scrollback {
 
     /// The oldest position from which output makes sense on a fresh terminal: the beginning of everything, else
     /// of a line, else of anything that is not the inside of a sequence.
-    pub(crate) fn beginning(&self) -> Beginning {
-        let mut modes = self.modes;
+    pub(crate) fn safe_start(&self) -> u64 {
         if self.start == 0 {
-            return Beginning { position: 0, modes };
+            return 0;
         }
+        let mut scanner = self.scanner;
         let mut first = None;
         for (position, byte) in (self.start..).zip(&self.bytes) {
-            if modes.between_characters() && first.is_none() {
-                first = Some(Beginning { position, modes });
+            if scanner.between_characters() && first.is_none() {
+                first = Some(position);
             }
-            modes.step(*byte);
-            if *byte == b'\n' && modes.between_characters() {
-                return Beginning { position: position + 1, modes };
+            scanner.step(*byte);
+            if *byte == b'\n' && scanner.between_characters() {
+                return position + 1;
             }
         }
-        first.unwrap_or(Beginning { position: self.end(), modes })
+        first.unwrap_or(self.end())
     }
 
     /// What is kept from `position` on, up to where the ring wraps; empty at the end.
@@ -76,6 +68,54 @@ impl Scrollback {
     /// Gives back what will not be needed once nothing more comes.
     pub(crate) fn close(&mut self) {
         self.bytes.shrink_to_fit();
+    }
+}
+
+/// As much of a terminal's parser as it takes to know the boundaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Scanner {
+    #[default]
+    Ground,
+    /// Inside a character of so many more bytes.
+    Character(u8),
+    Escape,
+    /// `ESC [ …` up to its final byte.
+    Control,
+    /// `ESC ] …`, `ESC P …` and their like, up to a bell or a terminator.
+    Text,
+    TextEscape,
+}
+
+const BELL: u8 = 0x07;
+/// The bytes that cancel any sequence.
+const CANCEL: u8 = 0x18;
+const SUBSTITUTE: u8 = 0x1a;
+const ESCAPE: u8 = 0x1b;
+
+impl Scanner {
+    fn between_characters(self) -> bool {
+        self == Scanner::Ground
+    }
+
+    fn step(&mut self, byte: u8) {
+        use Scanner::{Character, Control, Escape, Ground, Text, TextEscape};
+        *self = match (*self, byte) {
+            (Character(1), 0x80..=0xbf) => Ground,
+            (Character(left), 0x80..=0xbf) => Character(left - 1),
+            (Text | TextEscape, BELL) | (_, CANCEL | SUBSTITUTE) => Ground,
+            (Text, ESCAPE) => TextEscape,
+            (Text, _) => Text,
+            (_, ESCAPE) => Escape,
+            (TextEscape, b'\\') => Ground,
+            (Escape | TextEscape, b'[') => Control,
+            (Escape | TextEscape, b']' | b'P' | b'_' | b'^' | b'X') => Text,
+            (Escape | TextEscape, 0x20..=0x2f) => Escape,
+            (Control, 0x00..=0x3f) => Control,
+            (_, 0xc2..=0xdf) => Character(1),
+            (_, 0xe0..=0xef) => Character(2),
+            (_, 0xf0..=0xf4) => Character(3),
+            _ => Ground,
+        };
     }
 }
 
@@ -110,16 +150,13 @@ mod tests {
     fn while_nothing_was_lost_everything_is_replayed() {
         let mut scrollback = Scrollback::default();
         scrollback.push(b"no newline yet");
-        assert_eq!(
-            (scrollback.beginning().position, all_from(&scrollback, 0)),
-            (0, b"no newline yet".to_vec())
-        );
+        assert_eq!((scrollback.safe_start(), all_from(&scrollback, 0)), (0, b"no newline yet".to_vec()));
     }
 
     #[test]
     fn after_a_loss_the_replay_begins_with_a_whole_line() {
         let scrollback = after_losing(2, b"first\nsecond");
-        assert!(all_from(&scrollback, scrollback.beginning().position).starts_with(b"second"));
+        assert!(all_from(&scrollback, scrollback.safe_start()).starts_with(b"second"));
     }
 
     #[test]
@@ -135,22 +172,10 @@ mod tests {
         ] {
             for lost in 1..text.len() - 3 {
                 let scrollback = after_losing(lost, text);
-                let replayed = all_from(&scrollback, scrollback.beginning().position);
+                let replayed = all_from(&scrollback, scrollback.safe_start());
                 assert!(replayed.starts_with(b"red"), "{text:?} without its first {lost} bytes");
             }
         }
-    }
-
-    #[test]
-    fn a_replay_knows_the_modes_it_begins_in() {
-        let text = b"\x1b[?1049h\x1b[?2004h\x1b[?25lfirst\nsecond\x1b[?25h\n";
-        let scrollback = after_losing(25, text);
-        let beginning = scrollback.beginning();
-        assert!(all_from(&scrollback, beginning.position).starts_with(b"second"));
-        assert_eq!(beginning.modes.redo(), b"\x1b[?1049h\x1b[?25l\x1b[?2004h");
-        let mut whole = Scrollback::default();
-        whole.push(text);
-        assert_eq!(whole.beginning().modes.redo(), b"");
     }
 
     #[test]

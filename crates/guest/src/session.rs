@@ -1,14 +1,12 @@
 //! Named sessions: terminals that outlive the streams which look at them.
 //!
-//! Every viewer has its own credit and its own place in the scrollback. With nobody there the terminal is always read;
-//! while somebody looks, the command waits for the fastest of them, within reason (see [`audience`](crate::audience)).
-//! A slower one that falls behind what is kept loses output, and nobody else does.
+//! The terminal is always read, so its command never waits for a viewer. Every viewer has its own credit and its
+//! own place in the scrollback; one that falls behind what is kept loses output, and nobody else does.
 
-use crate::audience::{Audience, Room, Seat};
 use crate::command::{refusal, send_signal};
 use crate::link::Link;
 use crate::pipe::{EndBy, Inlet};
-use crate::scrollback::{CAPACITY, Scrollback};
+use crate::scrollback::Scrollback;
 use crate::spawn::{Image, Spawner, StartStatus, Started, Wiring};
 use crate::stream::{Progress, Shared, Stream};
 use crate::terminal::{LEFT_BEHIND, Terminal};
@@ -22,7 +20,6 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
 
 const MOST: usize = 64;
 /// Cancels the sequence a terminal may be in the middle of, when the rest of it was lost.
@@ -39,16 +36,14 @@ struct Session {
     /// Until it is known whether the program could be started, and then the reason if not.
     starting: Option<StartStatus>,
     failed: Option<Refusal>,
-    /// Until it has ended and everything it left behind is read.
+    /// Until the end.
     terminal: Option<Terminal>,
-    /// After the end: how much may still be read.
-    left: usize,
     size: Size,
     scrollback: Scrollback,
     exit: Option<Exit>,
     /// Whether a viewer was told of the exit.
     seen: bool,
-    audience: Audience,
+    viewers: u16,
     /// Another session has taken the name; this one waits for its last viewers.
     replaced: bool,
 }
@@ -59,51 +54,31 @@ impl Session {
         !self.replaced && self.starting.is_none() && self.failed.is_none()
     }
 
-    fn viewers(&self) -> u16 {
-        u16::try_from(self.audience.len()).unwrap_or(u16::MAX)
-    }
-
     fn resize(&mut self, size: Size) {
+        self.size = size;
         if let Some(terminal) = &self.terminal {
             terminal.resize(size);
-            self.size = terminal.size();
         }
     }
 
-    fn room(&self, now: Instant) -> Room {
-        self.audience.room(self.scrollback.end(), CAPACITY, now)
-    }
-
-    /// Reads output once, into the scrollback, as far as there is room; how much there was.
-    fn read(&mut self, link: &mut Link, now: Instant) -> Result<usize, Errno> {
-        let room = self.room(now);
+    /// Reads output once, into the scrollback; how much there was.
+    fn read(&mut self, link: &mut Link) -> Result<usize, Errno> {
         let Some(terminal) = &self.terminal else { return Ok(0) };
-        if room.is_held() {
-            return Err(Errno::AGAIN);
-        }
-        let data = link.read(terminal.as_fd(), room)?;
-        self.audience.output_follows(self.scrollback.end(), now);
+        let data = link.read(terminal.as_fd())?;
         self.scrollback.push(data);
         Ok(data.len())
     }
 
-    /// Whether it has ended and waits for room for what it left behind.
-    fn is_draining(&self) -> bool {
-        self.exit.is_some() && self.terminal.is_some()
-    }
-
-    /// Reads what a command that has ended left behind, as far as there is room.
-    fn drain(&mut self, link: &mut Link, now: Instant) {
-        while self.is_draining() && !self.room(now).is_held() {
-            match self.read(link, now) {
-                Ok(read @ 1..) if read < self.left => self.left -= read,
-                // Nothing is left, or more than a terminal holds: somebody else still writes there.
-                _ => {
-                    self.terminal = None;
-                    self.scrollback.close();
-                }
-            }
+    fn end(&mut self, exit: Exit, link: &mut Link) {
+        let mut left = LEFT_BEHIND;
+        while left > 0
+            && let Ok(read @ 1..) = self.read(link)
+        {
+            left = left.saturating_sub(read);
         }
+        self.exit = Some(exit);
+        self.terminal = None;
+        self.scrollback.close();
     }
 }
 
@@ -139,8 +114,6 @@ impl Sessions {
         if let Some(index) = previous {
             self.sessions[index].replaced = true;
         }
-        let mut audience = Audience::default();
-        let seat = (!request.detached).then(|| audience.join(0, Instant::now()));
         let key = self.next;
         self.next += 1;
         self.sessions.push(Session {
@@ -149,16 +122,16 @@ impl Sessions {
             pid,
             starting: Some(status),
             failed: None,
-            size: terminal.size(),
             terminal: Some(terminal),
-            left: LEFT_BEHIND,
+            size,
             scrollback: Scrollback::default(),
             exit: None,
             seen: false,
-            audience,
+            viewers: u16::from(!request.detached),
             replaced: false,
         });
-        Ok(Viewer::new(key, seat, Inlet::new(Some(input), EndBy::Nothing)))
+        let looks = if request.detached { Looks::Never } else { Looks::On };
+        Ok(Viewer::new(key, looks, 0, Inlet::new(Some(input), EndBy::Nothing)))
     }
 
     /// Forgets the session that ended first, when there are too many.
@@ -166,7 +139,7 @@ impl Sessions {
         if self.sessions.len() < MOST {
             return Ok(());
         }
-        let ended = self.sessions.iter().position(|session| session.exit.is_some() && session.viewers() == 0);
+        let ended = self.sessions.iter().position(|session| session.exit.is_some() && session.viewers == 0);
         let index = ended.ok_or_else(|| {
             let text = format!("{MOST} sessions are running; end one first");
             Refusal::new(RefusalCode::Limit, libc::EAGAIN, text)
@@ -183,14 +156,9 @@ impl Sessions {
         let input = session.terminal.as_ref().map(Terminal::guest_side).transpose();
         let input = input.map_err(|error| refusal(&error))?;
         session.resize(size);
-        let beginning = session.scrollback.beginning();
-        let seat = session.audience.join(beginning.position, Instant::now());
-        let viewer = Viewer::new(session.key, Some(seat), Inlet::new(input, EndBy::Nothing));
-        if beginning.position > 0 {
-            // The rest of the screen is no longer kept; a program that draws one draws it again.
-            send_signal(session.pid, session.terminal.as_ref(), libc::SIGWINCH as u8);
-        }
-        Ok(Viewer { position: beginning.position, owed: beginning.modes.redo(), ..viewer })
+        session.viewers = session.viewers.saturating_add(1);
+        let input = Inlet::new(input, EndBy::Nothing);
+        Ok(Viewer::new(session.key, Looks::On, session.scrollback.safe_start(), input))
     }
 
     pub(crate) fn list(&self) -> Vec<SessionInfo> {
@@ -199,7 +167,7 @@ impl Sessions {
             .filter(|session| session.shown())
             .map(|session| SessionInfo {
                 name: session.name.clone(),
-                viewers: session.viewers(),
+                viewers: session.viewers,
                 size: session.size,
                 exit: session.exit,
                 seen: session.seen,
@@ -208,13 +176,10 @@ impl Sessions {
     }
 
     pub(crate) fn interests<'a>(&'a self, mut wait: impl FnMut(Key, PollFd<'a>)) {
-        let now = Instant::now();
         for session in &self.sessions {
             if let Some(status) = &session.starting {
                 wait(session.key, PollFd::new(status, PollFlags::IN));
-            } else if let Some(terminal) = &session.terminal
-                && !session.room(now).is_held()
-            {
+            } else if let Some(terminal) = &session.terminal {
                 wait(session.key, PollFd::new(terminal, PollFlags::IN));
             }
         }
@@ -231,22 +196,7 @@ impl Sessions {
             session.starting = None;
         }
         // An error is the end of its command, which is about to be reaped.
-        let _ = session.read(link, Instant::now());
-    }
-
-    /// When something changes although nothing happens.
-    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        let due = |session: &Session| match session.room(now).is_held() {
-            true => session.audience.patience_ends(now),
-            false => session.is_draining().then_some(now),
-        };
-        self.sessions.iter().filter(|session| session.terminal.is_some()).filter_map(due).min()
-    }
-
-    /// Reads on for sessions that have ended, as far as there is room.
-    pub(crate) fn drain(&mut self, link: &mut Link) {
-        let now = Instant::now();
-        self.sessions.iter_mut().for_each(|session| session.drain(link, now));
+        let _ = session.read(link);
     }
 
     pub(crate) fn child_ended(&mut self, pid: Pid, exit: Exit, link: &mut Link) -> bool {
@@ -257,8 +207,7 @@ impl Sessions {
         // It may have ended before anybody looked whether it started.
         self.progress(key, link);
         if let Some(session) = self.get_mut(key) {
-            session.exit = Some(exit);
-            session.drain(link, Instant::now());
+            session.end(exit, link);
         }
         true
     }
@@ -266,7 +215,7 @@ impl Sessions {
     /// Forgets sessions that never started, and replaced ones that nobody looks at any more.
     pub(crate) fn tidy(&mut self) {
         let unwanted =
-            |session: &Session| session.viewers() == 0 && (session.replaced || session.failed.is_some());
+            |session: &Session| session.viewers == 0 && (session.replaced || session.failed.is_some());
         self.sessions.retain(|session| !unwanted(session) || session.exit.is_none());
     }
 
@@ -283,39 +232,40 @@ fn spawn_on_terminal(size: Size, image: &Image, spawner: &mut Spawner) -> io::Re
     Ok((terminal, started))
 }
 
+/// Whether a stream stays with the session that it opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    On,
+    /// It leaves as soon as the session runs, and is not counted.
+    Never,
+}
+
 /// One stream that looks at a session and types into it.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     session: Key,
-    /// None for one that leaves as soon as the session runs, and was never there.
-    seat: Option<Seat>,
+    looks: Looks,
     accepted: bool,
     credit: SendCredit,
     position: u64,
-    /// To be sent before anything from the scrollback: the modes that the rest was written for, or a cancellation
-    /// when output was lost, perhaps in the middle of a sequence.
-    owed: Vec<u8>,
+    /// Output was lost, perhaps in the middle of a sequence.
+    torn: bool,
     input: Inlet,
 }
 
 impl Viewer {
-    fn new(session: Key, seat: Option<Seat>, input: Inlet) -> Self {
-        let credit = SendCredit::default();
-        Self { session, seat, accepted: false, credit, position: 0, owed: Vec::new(), input }
+    fn new(session: Key, looks: Looks, position: u64, input: Inlet) -> Self {
+        Self { session, looks, accepted: false, credit: SendCredit::default(), position, torn: false, input }
     }
 
     fn feed(&mut self, stream: StreamId, scrollback: &Scrollback, link: &mut Link) {
         if self.position < scrollback.start() {
-            self.position = scrollback.beginning().position;
-            self.owed = CANCEL.to_vec();
+            self.position = scrollback.safe_start();
+            self.torn = true;
         }
-        while !self.owed.is_empty() && !link.congested() {
-            let sent = self.credit.take(self.owed.len());
-            if sent == 0 {
-                return;
-            }
-            link.send_data(stream, Channel::Main, &self.owed[..sent]);
-            self.owed.drain(..sent);
+        if self.torn && !link.congested() && self.credit.take(CANCEL.len()) == CANCEL.len() {
+            link.send_data(stream, Channel::Main, CANCEL);
+            self.torn = false;
         }
         while !link.congested() {
             let piece = scrollback.from(self.position);
@@ -347,27 +297,26 @@ impl Stream for Viewer {
             }
             if let Some(refusal) = &session.failed {
                 link.send(&refusal.frame(stream));
-                self.seat.into_iter().for_each(|seat| session.audience.leave(seat));
+                if self.looks == Looks::On {
+                    session.viewers -= 1;
+                }
                 return Progress::Done;
             }
             link.send(&accepted_frame(stream));
             self.accepted = true;
-            if self.seat.is_none() {
+            if self.looks == Looks::Never {
                 link.send(&Exit::Code(0).frame(stream));
                 return Progress::Done;
             }
         }
         self.input.flush(stream, link);
         self.feed(stream, &session.scrollback, link);
-        if let Some(seat) = self.seat {
-            session.audience.reached(seat, self.position, Instant::now());
-        }
         match session.exit {
-            Some(exit) if session.terminal.is_none() && self.position == session.scrollback.end() => {
+            Some(exit) if self.position == session.scrollback.end() => {
                 link.send(&eof_frame(stream, Channel::Main));
                 link.send(&exit.frame(stream));
                 session.seen = true;
-                self.seat.into_iter().for_each(|seat| session.audience.leave(seat));
+                session.viewers -= 1;
                 Progress::Done
             }
             _ => Progress::Open,
@@ -402,9 +351,9 @@ impl Stream for Viewer {
     /// A viewer that goes only detaches.
     fn reset(&mut self, shared: &mut Shared) {
         if let Some(session) = shared.sessions.get_mut(self.session)
-            && let Some(seat) = self.seat
+            && self.looks == Looks::On
         {
-            session.audience.leave(seat);
+            session.viewers = session.viewers.saturating_sub(1);
         }
     }
 }

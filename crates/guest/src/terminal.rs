@@ -10,9 +10,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// What may still be read from a terminal after its command ended: more than the kernel buffers.
 pub(crate) const LEFT_BEHIND: usize = 256 * 1024;
 
-/// Until a size is known.
-const INITIAL: Size = Size { rows: 24, columns: 80 };
-
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
@@ -41,16 +38,9 @@ impl Terminal {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.master, 3)?)
     }
 
-    pub(crate) fn size(&self) -> Size {
-        let size = rustix::termios::tcgetwinsize(&self.master);
-        size.map_or(INITIAL, |size| Size { rows: size.ws_row, columns: size.ws_col }.or(INITIAL))
-    }
-
-    /// Takes a size as far as it makes sense; the kernel would take any.
     pub(crate) fn resize(&self, size: Size) {
-        let Size { rows, columns } = size.or(self.size());
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // A terminal that is gone needs none.
+        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // A terminal accepts every size; one that is gone needs none.
         let _ = rustix::termios::tcsetwinsize(&self.master, size);
     }
 

@@ -8,7 +8,7 @@ use palisade_protocol::message::{reset_frame, signal_frame, window_frame};
 use palisade_protocol::{
     Channel, ExecRequest, Exit, Kind, Open, RefusalCode, Report, SessionInfo, Size, StreamId, flow,
 };
-use support::{Guest, alive, code, eventually, memory_of, shell, with_terminal};
+use support::{Guest, alive, code, eventually, shell, with_terminal};
 
 fn session(name: &str, script: &str) -> Open {
     Open::Exec(ExecRequest { session: Some(name.to_owned()), ..with_terminal(script) })
@@ -37,25 +37,6 @@ fn the_size_is_set_before_the_first_byte_and_after_every_resize() {
     }
     guest.send_data(stream, b"\n");
     assert_eq!(guest.finish(stream).text(), ("\r\n50 132\r\n".into(), String::new(), code(0)));
-}
-
-#[test]
-fn a_size_that_cannot_be_is_made_one_that_can() {
-    let mut guest = Guest::start();
-    let none = Size { rows: 0, columns: 0 };
-    let request = ExecRequest { pty: Some(none), ..with_terminal("while stty size; do read line; done") };
-    let stream = guest.accepted(&Open::Exec(request));
-    assert_eq!(guest.read_until(stream, "\n"), "24 80\r\n");
-    for (size, shown) in [
-        (Size { rows: 50, columns: 0 }, "50 80"),
-        (none, "50 80"),
-        (Size { rows: 65_535, columns: 65_535 }, "10000 10000"),
-        (Size { rows: 1, columns: 1 }, "1 1"),
-    ] {
-        guest.send(&size.frame(stream));
-        guest.send_data(stream, b"\n");
-        guest.read_until(stream, &format!("\r\n{shown}\r\n"));
-    }
 }
 
 #[test]
@@ -237,99 +218,6 @@ fn a_viewer_that_stalls_holds_up_nobody_and_goes_on_with_a_whole_line() {
 
     guest.send_data(lively, b"\n");
     assert_eq!((guest.finish(lively).exit, guest.finish(stalled).exit), (code(4), code(4)));
-}
-
-/// Far more than the count takes when nothing holds it, as the control below shows.
-const FREE: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// A command that counts as fast as it can, and says so in a file outside the terminal.
-fn counting(name: &str, last: u32, done: &std::path::Path) -> Open {
-    session(
-        name,
-        &format!("stty -echo; echo ready; read go; seq 1 {last}; touch {}; read bye; exit 4", done.display()),
-    )
-}
-
-fn numbers(text: &str) -> Vec<u32> {
-    text.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-#[test]
-fn while_only_one_looks_and_does_not_read_the_command_waits_and_nothing_is_lost() {
-    let directory = tempfile::tempdir().unwrap();
-    let done = directory.path().join("done");
-    let mut guest = Guest::start();
-    let stream = guest.accepted(&counting("held", 300_000, &done));
-    guest.read_until(stream, "ready\r\n");
-    guest.send_data(stream, b"go\n");
-    let mut read = read_until_credit_ends(&mut guest, stream, flow::INITIAL as usize - "ready\r\n".len());
-    // The scrollback fills behind that, then the terminal; the guest is answering all the while.
-    let before = memory_of(guest.pid(), "VmRSS");
-    let until = std::time::Instant::now() + FREE;
-    while std::time::Instant::now() < until {
-        assert_eq!(sessions(&mut guest).len(), 1);
-        assert!(!done.exists(), "the command ran on although nobody saw what it wrote");
-    }
-    guest.send(&window_frame(stream, Channel::Main, flow::INITIAL));
-    read.extend_from_slice(guest.read_until(stream, "\r\n300000\r\n").as_bytes());
-    assert!(numbers(&String::from_utf8(read).unwrap()) == (1..=300_000).collect::<Vec<_>>());
-    let grown = memory_of(guest.pid(), "VmRSS").saturating_sub(before);
-    assert!(grown < 1024, "{grown} KiB more");
-    eventually("the command goes on", || done.exists());
-    guest.send_data(stream, b"\n");
-    assert_eq!(guest.finish(stream).exit, code(4));
-}
-
-#[test]
-fn with_nobody_there_the_command_runs_free() {
-    let directory = tempfile::tempdir().unwrap();
-    let done = directory.path().join("done");
-    let mut guest = Guest::start();
-    let stream = guest.accepted(&counting("free", 300_000, &done));
-    guest.read_until(stream, "ready\r\n");
-    guest.send_data(stream, b"go\n");
-    read_until_credit_ends(&mut guest, stream, flow::INITIAL as usize - "ready\r\n".len());
-    assert!(!done.exists());
-    guest.send(&reset_frame(stream));
-
-    eventually("the command is done", || done.exists());
-}
-
-#[test]
-fn what_a_command_leaves_behind_is_not_lost_to_who_reads_slowly() {
-    let mut guest = Guest::start();
-    let stream = guest.accepted(&session("ended", "seq 1 80000; exit 5"));
-    let mut read = read_until_credit_ends(&mut guest, stream, flow::INITIAL as usize);
-    // It ends while its last output has no room yet.
-    guest.send(&window_frame(stream, Channel::Main, flow::INITIAL));
-    let rest = guest.finish(stream);
-    read.extend_from_slice(&rest.output);
-    assert!(numbers(&String::from_utf8(read).unwrap()) == (1..=80_000).collect::<Vec<_>>());
-    assert_eq!(rest.exit, code(5));
-}
-
-#[test]
-fn a_replay_without_its_beginning_comes_in_the_modes_it_was_written_for() {
-    let mut guest = Guest::start();
-    let script = "trap 'echo drawn' WINCH; printf '\\033[?1049h\\033[?2004h\\033[?25l'; seq 1 100000; echo END; \
-                  while :; do read line; done";
-    let first = guest.accepted(&session("long", script));
-    guest.read_until(first, "END\r\n");
-    guest.send(&reset_frame(first));
-    let second = guest.accepted(&attach("long"));
-    let replayed = guest.read_until(second, "END\r\n");
-    let begin = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h";
-    assert!(replayed.starts_with(begin), "{:?}", &replayed[..60]);
-    assert!(numbers(&replayed[begin.len()..]).len() > 30_000);
-    // The program is asked to draw its screen, although the size is the same. It may have begun already, and the line
-    // lets a shell see a signal that came just before it began to read.
-    guest.send_data(second, b"\n");
-    let mut drawn = replayed.into_bytes();
-    while !String::from_utf8_lossy(&drawn[drawn.len() - 20..]).contains("drawn") {
-        let frame = guest.receive_on(second);
-        assert_eq!(frame.kind, Kind::Data);
-        drawn.extend_from_slice(&frame.payload[1..]);
-    }
 }
 
 #[test]

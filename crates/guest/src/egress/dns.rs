@@ -166,6 +166,22 @@ mod tests {
     }
 
     #[test]
+    fn no_bytes_whatever_bring_the_parser_down() {
+        let mut noise = crate::egress::tests::Noise::default();
+        for _ in 0..20_000 {
+            let bytes = noise.bytes(80);
+            // With a header that lets it get as far as the name.
+            let question = [&[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &bytes].concat();
+            for packet in [&bytes, &question] {
+                if let Ok(question) = parse(packet) {
+                    assert!(question.name.len() <= 3 * 255);
+                    answer(&question, Answer::NoSuchName);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn bytes_that_are_no_name_stay_none() {
         assert_eq!(parse(&packet(&[b"a\0b", b"org"], A)).unwrap().name, "a\0b.org");
         assert_eq!(parse(&packet(&[b"\xff"], A)).unwrap().name, "\u{fffd}");

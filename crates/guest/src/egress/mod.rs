@@ -307,3 +307,31 @@ fn local_address(socket: &OwnedFd) -> Option<IpAddr> {
 fn hang_up(socket: impl AsFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
+
+#[cfg(test)]
+mod tests {
+    /// Bytes without a pattern, the same in every run.
+    #[derive(Debug)]
+    pub(super) struct Noise(u64);
+
+    impl Default for Noise {
+        fn default() -> Self {
+            Self(0x9e37_79b9_7f4a_7c15)
+        }
+    }
+
+    impl Noise {
+        fn next(&mut self) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0
+        }
+
+        /// At most so many.
+        pub(super) fn bytes(&mut self, most: u64) -> Vec<u8> {
+            let length = self.next() % (most + 1);
+            (0..length).map(|_| self.next() as u8).collect()
+        }
+    }
+}

@@ -168,6 +168,26 @@ mod tests {
     }
 
     #[test]
+    fn no_bytes_whatever_bring_the_conversation_down() {
+        let mut noise = crate::egress::tests::Noise::default();
+        for _ in 0..20_000 {
+            let mut talk = Talk::default();
+            if noise.bytes(1).is_empty() {
+                talk.hear(&[5, 1, 0]);
+            }
+            for _ in 0..4 {
+                let mut bytes = noise.bytes(40);
+                if bytes.len() % 3 == 0 {
+                    bytes.extend_from_slice(b" http://a:1/ HTTP/1.1\r\n\r\n");
+                }
+                if !matches!(talk.hear(&bytes), Step::More | Step::Say(_)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_refusal_is_told_in_the_callers_own_manner() {
         let refusal = Refusal::new(RefusalCode::Forbidden, 0, "not on the allow list");
         let text = String::from_utf8(Manner::Connect.no(&refusal)).unwrap();

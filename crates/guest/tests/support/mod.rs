@@ -222,7 +222,6 @@ impl Guest {
         let mut seen = Vec::new();
         loop {
             let frame = self.receive_on(stream);
-            let searched = seen.len().saturating_sub(text.len());
             match frame.kind {
                 Kind::Data => match decode_data(&frame.payload).unwrap() {
                     (Channel::Main, data) => seen.extend_from_slice(data),
@@ -231,8 +230,9 @@ impl Guest {
                 Kind::Window => continue,
                 other => panic!("{other:?} before {text:?}, after {:?}", String::from_utf8_lossy(&seen)),
             }
-            if seen[searched..].windows(text.len()).any(|window| window == text.as_bytes()) {
-                return String::from_utf8_lossy(&seen).into_owned();
+            let read = String::from_utf8_lossy(&seen);
+            if read.contains(text) {
+                return read.into_owned();
             }
         }
     }
