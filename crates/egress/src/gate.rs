@@ -16,8 +16,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// Connections that one sandbox may have at once, those under way included.
-const MOST_CONNECTIONS: usize = 2048;
+/// Connections that one sandbox may have at once, those under way included. Each may hold a stream's credit of bytes that
+/// the other side does not take.
+const MOST_CONNECTIONS: usize = 1024;
 /// Lookups at once: each holds a thread of this process.
 const MOST_LOOKUPS: usize = 8;
 /// How long a lookup may take, waiting for its turn included.
@@ -112,7 +113,7 @@ impl Gate {
     {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             let reason = Reason::TooManyConnections;
-            self.ledger.note(What::Connect, "", None, None, Some(reason));
+            self.ledger.note(What::Connect, "(any)", None, None, Some(reason));
             return incoming.refuse(&refusal(reason));
         };
         let gate = Arc::clone(self);

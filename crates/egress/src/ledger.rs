@@ -128,7 +128,8 @@ impl Ledger {
         entry.last_at = now;
         entry.address = address.or(entry.address);
         if entry.count == 1 {
-            let (host, why) = (palisade_core::printable(host), reason.map(|reason| reason.to_string()));
+            let (host, why) =
+                (palisade_core::printable(&entry.host), reason.map(|reason| reason.to_string()));
             tracing::info!(host, port, ?outcome, why, "the sandbox asks for the way out");
         }
         drop(book);

@@ -22,10 +22,11 @@ const DESCRIPTORS: u64 = 16 * 1024;
 
 /// The gate of a sandbox that has a way out under a policy; with `noop` there is nothing to guard.
 pub(crate) fn gate(backend: &dyn Backend, spec: &SandboxSpec) -> Result<Option<Arc<Gate>>, EngineError> {
+    let Some(rules) = Rules::of(&spec.policy) else { return Ok(None) };
+    // Asked second, since it may take a look at the machine.
     if !backend.capabilities().has(Capability::NetworkPolicy) {
         return Ok(None);
     }
-    let Some(rules) = Rules::of(&spec.policy) else { return Ok(None) };
     let known = match &spec.dir {
         Some(dir) => read(dir).map_err(EngineError::io("read what the sandbox reached before"))?,
         None => Vec::new(),
