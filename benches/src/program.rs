@@ -69,6 +69,16 @@ impl Program {
         Err(self.ended(output.status, String::from_utf8_lossy(&output.stderr).trim()))
     }
 
+    /// Runs it once, untimed; what it printed.
+    pub fn output(&self) -> Result<String> {
+        let output = self.command().stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+        let output = output.map_err(self.not_started())?;
+        if !output.status.success() {
+            return Err(self.ended(output.status, String::from_utf8_lossy(&output.stderr).trim()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Runs it once; how long that took, in milliseconds.
     pub fn time(&self) -> Result<f64> {
         let mut command = self.command();

@@ -101,7 +101,16 @@ impl Sandbox {
     }
 
     pub fn start_with(palisade: Program, name: &str) -> Result<Self> {
-        palisade.clone().args(["create", name]).check()?;
+        Self::create_and_start(palisade, name, &[])
+    }
+
+    /// One that may reach this address.
+    pub fn start_allowed(palisade: Program, name: &str, allowed: &str) -> Result<Self> {
+        Self::create_and_start(palisade, name, &["--allow", allowed])
+    }
+
+    fn create_and_start(palisade: Program, name: &str, flags: &[&str]) -> Result<Self> {
+        palisade.clone().args(["create", name]).args(flags).check()?;
         // From here on there is something to remove.
         let sandbox = Self { palisade, name: name.into() };
         sandbox.palisade.clone().args(["start", name]).check()?;

@@ -1,6 +1,7 @@
 //! The comparisons and their bars. To add one, add a line here and a function that prepares its two sides.
 
 mod attach;
+mod egress;
 mod exec;
 mod idle;
 mod lifecycle;
@@ -48,6 +49,20 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::RatioAtLeast(1.5),
         runs: BULK,
         prepare: exec::output_against_docker,
+    },
+    Comparison {
+        name: "a CONNECT transfer, against tinyproxy",
+        unit: Unit::MebibytesPerSecond,
+        bar: Bar::RatioAtLeast(0.5),
+        runs: BULK,
+        prepare: egress::throughput_against_tinyproxy,
+    },
+    Comparison {
+        name: "a request through the way out, added",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(1.0),
+        runs: BULK,
+        prepare: egress::added_latency,
     },
     Comparison {
         name: "an idle sandbox's memory (PSS)",

@@ -35,9 +35,6 @@ pub(crate) struct GlobalFlags {
     pub(crate) command: String,
 }
 
-/// The hidden command behind a terminal in raw mode.
-pub(crate) const WATCH: &str = "__terminal";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Agent(commands::agent::Arguments),
@@ -67,8 +64,6 @@ pub(crate) enum Command {
     Keeper(commands::keeper::Arguments),
     #[command(name = "__wrapped", hide = true)]
     Wrapped(commands::wrapped::Arguments),
-    #[command(name = WATCH, hide = true)]
-    Watch(crate::terminal::watch::Arguments),
 }
 
 /// What a sandbox may see and use; shared by `run`, `create` and `wrap`.

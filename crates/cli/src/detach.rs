@@ -142,11 +142,6 @@ impl Matcher {
             self.state = State::Sequence(vec![ESCAPE]);
             return self.unit(Unit::OtherKey, &bytes, pass);
         }
-        if bytes.len() == 1 && byte == self.keys.first.byte() {
-            // Escape and then the first key, typed fast, rather than one key with three fingers.
-            let _ = self.unit(Unit::OtherKey, &bytes, pass);
-            return self.unit(of_byte(byte, self.keys), &[byte], pass);
-        }
         bytes.push(byte);
         if bytes.len() == 2 && byte != b'[' {
             return self.unit(Unit::OtherKey, &bytes, pass);

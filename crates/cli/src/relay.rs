@@ -9,11 +9,10 @@ use crate::{Status, output};
 use palisade_core::{Assignment, Layout, printable};
 use palisade_engine::EngineError;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
-use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode, Size};
+use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +88,7 @@ pub(crate) async fn attend(
         Tty::No => None,
     };
     let typing = (input == Input::Relayed).then(|| relay_input(sender.clone()));
-    let signals = tokio::spawn(signals.forward(sender.clone()));
+    let signals = tokio::spawn(signals.forward(sender.clone(), tty));
     let mut writer = None;
     let end = loop {
         match receiver.next().await {
@@ -235,15 +234,11 @@ fn relay_input(sender: StreamSender) -> tokio::task::JoinHandle<()> {
 #[derive(Debug)]
 pub(crate) struct Signals {
     heard: mpsc::UnboundedReceiver<SignalKind>,
+    resized: Option<Signal>,
 }
 
-const SUSPEND: SignalKind = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
-const RESUMED: SignalKind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
-/// Long enough for a program to look at its size before it changes back.
-const GLANCE: Duration = Duration::from_millis(50);
-
 impl Signals {
-    pub(crate) fn listen(tty: Tty) -> Self {
+    pub(crate) fn listen() -> Self {
         const FORWARDED: [SignalKind; 6] = [
             SignalKind::interrupt(),
             SignalKind::terminate(),
@@ -252,11 +247,8 @@ impl Signals {
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
         ];
-        // Of interest only to who has a terminal to take care of.
-        const TERMINAL: [SignalKind; 3] = [SignalKind::window_change(), SUSPEND, RESUMED];
-        let terminal = TERMINAL.into_iter().filter(|_| tty == Tty::Yes);
         let (hear, heard) = mpsc::unbounded_channel();
-        for kind in FORWARDED.into_iter().chain(terminal) {
+        for kind in FORWARDED {
             if let Ok(mut stream) = signal(kind) {
                 let hear = hear.clone();
                 tokio::spawn(
@@ -264,45 +256,37 @@ impl Signals {
                 );
             }
         }
-        Self { heard }
+        Self { heard, resized: signal(SignalKind::window_change()).ok() }
     }
 
-    /// The next signal that is not about the terminal; those are taken care of.
-    pub(crate) async fn next(&mut self, sender: &StreamSender) -> SignalKind {
-        loop {
-            let Some(kind) = self.heard.recv().await else { return std::future::pending().await };
-            // The command may have ended, which somebody else notices.
-            match kind {
-                kind if kind == SignalKind::window_change() => {
-                    let _ = sender.resize(terminal::size()).await;
-                }
-                SUSPEND => terminal::suspend(),
-                RESUMED => {
-                    if terminal::resume() {
-                        redraw(sender).await;
-                    }
-                }
-                kind => return kind,
+    /// The next signal, a change of the terminal's size among them.
+    pub(crate) async fn next(&mut self) -> SignalKind {
+        let resized = async {
+            match &mut self.resized {
+                Some(resized) => resized.recv().await,
+                None => std::future::pending().await,
             }
+        };
+        tokio::select! {
+            Some(kind) = self.heard.recv() => kind,
+            _ = resized => SignalKind::window_change(),
         }
     }
 
-    async fn forward(mut self, sender: StreamSender) {
+    async fn forward(mut self, sender: StreamSender, tty: Tty) {
         loop {
-            let kind = self.next(&sender).await;
-            if sender.signal(kind.as_raw_value() as u8).await.is_err() {
+            let sent = match self.next().await {
+                kind if kind == SignalKind::window_change() => match tty {
+                    Tty::Yes => sender.resize(terminal::size()).await,
+                    Tty::No => Ok(()),
+                },
+                kind => sender.signal(kind.as_raw_value() as u8).await,
+            };
+            if sent.is_err() {
                 return;
             }
         }
     }
-}
-
-/// Has a program draw its screen anew, by a change of size that is taken back: many ignore one that is none.
-async fn redraw(sender: &StreamSender) {
-    let Size { rows, columns } = terminal::size();
-    let _ = sender.resize(Size { rows: rows.saturating_sub(1).max(1), columns }).await;
-    tokio::time::sleep(GLANCE).await;
-    let _ = sender.resize(terminal::size()).await;
 }
 
 #[cfg(test)]

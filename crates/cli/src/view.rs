@@ -1,18 +1,19 @@
 //! A person's view of a named session: the terminal in raw mode, what is typed going in, what is shown coming out,
 //! until the session ends or the person leaves it. Leaving never ends the session.
 
+use crate::Status;
 use crate::detach::{Matcher, Verdict};
 use crate::failure::Failure;
 use crate::keyboard::Keyboard;
 use crate::relay::Signals;
-use crate::terminal::RawMode;
-use crate::writer::{Writer, Written};
-use crate::{OK, Status};
+use crate::terminal::{self, RawMode};
+use crate::writer::Writer;
 use palisade_config::DetachKeys;
 use palisade_engine::{EngineError, Streams};
 use palisade_protocol::Exit;
 use palisade_protocol::client::{ClientError, StreamEvent, StreamSender};
 use std::time::Duration;
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 /// How long the rest of an escape sequence may take; then it was the key Escape.
@@ -68,28 +69,24 @@ pub(crate) async fn view(
     };
     typing.abort();
     telling.abort();
-    let written = match left {
+    match left {
         Ok(Left::Ended(_)) | Err(_) => writer.finish(),
-        Ok(Left::Detached | Left::Told(_)) => writer.abandon(),
-    };
-    match written {
-        Written::Whole => drop(raw),
-        Written::Stuck => {
-            raw.leave_to_the_watch();
-            // Not a word more fits on the terminal.
-            return Ok(match left {
-                Ok(Left::Told(status)) => Left::Told(status),
-                _ => Left::Told(OK),
-            });
-        }
+        Ok(Left::Detached | Left::Told(_)) => drop(writer.abandon()),
     }
+    drop(raw);
     left.map_err(|error| EngineError::from(error).into())
 }
 
-/// Takes care of the terminal until a signal means the end of this program; the status for it.
+/// Passes sizes on until a signal means the end of this program; the status for it.
 async fn told_to_end(mut signals: Signals, sender: StreamSender) -> Status {
-    let kind = signals.next(&sender).await;
-    128 + kind.as_raw_value() as Status
+    loop {
+        let kind = signals.next().await;
+        if kind != SignalKind::window_change() {
+            return 128 + kind.as_raw_value() as Status;
+        }
+        // The session may have ended; the receiver tells.
+        let _ = sender.resize(terminal::size()).await;
+    }
 }
 
 /// Passes on what is typed; ends with the detach keys, or with the input.

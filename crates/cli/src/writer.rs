@@ -1,12 +1,10 @@
 //! Our output, written on a thread of its own in the order it came, so that a slow reader of ours holds up the
 //! command and nothing else.
 
-use crate::terminal;
 use palisade_protocol::Channel;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -37,7 +35,6 @@ impl Writer {
                 }
                 let written = match channel {
                     Channel::Main => {
-                        terminal::follow(&bytes);
                         let mut stdout = std::io::stdout().lock();
                         stdout.write_all(&bytes).and_then(|()| stdout.flush())
                     }
@@ -59,28 +56,16 @@ impl Writer {
     }
 
     /// Waits until everything is written.
-    pub(crate) fn finish(self) -> Written {
+    pub(crate) fn finish(self) {
         drop(self.pieces);
         // Nothing is ever sent: the error is the end of the thread.
         let _ = self.done.recv();
-        Written::Whole
     }
 
-    /// Leaves out what is not written yet.
-    pub(crate) fn abandon(self) -> Written {
+    /// Leaves out what is not written yet. False when our reader takes nothing, so that the thread is stuck.
+    pub(crate) fn abandon(self) -> bool {
         self.abandoned.store(true, Ordering::Relaxed);
         drop(self.pieces);
-        match self.done.recv_timeout(PATIENCE) {
-            Err(RecvTimeoutError::Timeout) => Written::Stuck,
-            _ => Written::Whole,
-        }
+        self.done.recv_timeout(PATIENCE) != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
     }
-}
-
-/// What became of the pieces that were being written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    Whole,
-    /// Our reader takes nothing, and nothing else can be written behind it.
-    Stuck,
 }

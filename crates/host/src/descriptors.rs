@@ -17,12 +17,6 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// For a process that writes to a terminal from the background.
-pub fn ignore_stops_for_writing() {
-    // SAFETY: no handler is installed, the signal is only ignored.
-    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,18 +86,6 @@ pub struct Size {
 }
 
 impl Size {
-    /// More than any terminal has; programs reserve memory by what they are told.
-    const LARGEST: u16 = 10_000;
-
-    /// This size as far as it makes sense: what is zero is unknown and taken from `known`, what is huge is cut.
-    pub fn or(self, known: Size) -> Size {
-        let side = |asked: u16, known: u16| match asked {
-            0 => known.max(1),
-            asked => asked.min(Self::LARGEST),
-        };
-        Size { rows: side(self.rows, known.rows), columns: side(self.columns, known.columns) }
-    }
-
     fn encode(self) -> [u8; 4] {
         let [a, b] = self.rows.to_be_bytes();
         let [c, d] = self.columns.to_be_bytes();

@@ -34,9 +34,6 @@ fn present(what: &str) -> Result<(), String> {
         "git" => works("git", &["--version"]),
         "tmux" => works("tmux", &["-V"]),
         "agents" => agents_are_installed(),
-        "vim" => works("vim", &["--version"]),
-        "less" => works("less", &["--version"]),
-        "top" => works("top", &["-v"]),
         // The system's own, which a sandbox sees, too; with the modules that probes use.
         "python3" => works("/usr/bin/python3", &["-IS", "-c", "import ctypes, json, mmap, pty, socket"]),
         "curl" => works("/usr/bin/curl", &["--version"]),

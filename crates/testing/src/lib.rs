@@ -15,7 +15,6 @@ mod internet;
 pub mod probe;
 mod pty;
 mod random;
-mod tmux;
 pub mod tracer;
 mod traces;
 mod wait;
@@ -26,7 +25,6 @@ pub use instance::{Instance, Outcome, palisade_binary};
 pub use internet::Internet;
 pub use pty::Pty;
 pub use random::{Random, SEED};
-pub use tmux::Tmux;
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 

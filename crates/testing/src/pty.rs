@@ -5,7 +5,7 @@ use crate::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::pty::OpenptFlags;
-use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
@@ -18,7 +18,7 @@ pub struct Pty {
     slave: OwnedFd,
     child: Child,
     held: OwnedFd,
-    original: Termios,
+    original: String,
     seen: Vec<u8>,
     /// How much of `seen` has been waited for.
     read: usize,
@@ -28,7 +28,7 @@ impl Pty {
     /// Starts the command as the leader of a session on a new terminal of this size.
     pub fn start(command: &mut Command, rows: u16, columns: u16) -> Self {
         let (master, slave) = on_new_terminal(command, rows, columns);
-        let original = tcgetattr(&slave).expect("the terminal's attributes");
+        let original = attributes(&slave);
         let child = command.spawn().expect("the program starts");
         let pid = Pid::from_child(&child);
         let held = pidfd_open(pid, PidfdFlags::empty()).expect("hold the program");
@@ -47,45 +47,18 @@ impl Pty {
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
-        // What was searched is not searched again: there may be a lot of it.
-        let mut from = self.read;
         loop {
-            let found = self.seen[from..].windows(text.len()).position(|window| window == text.as_bytes());
-            if let Some(at) = found {
-                let end = from + at + text.len();
-                let found = String::from_utf8_lossy(&self.seen[self.read..end]).into_owned();
-                self.read = end;
+            let new = &self.seen[self.read..];
+            if let Some(at) = new.windows(text.len()).position(|window| window == text.as_bytes()) {
+                let end = at + text.len();
+                let found = String::from_utf8_lossy(&new[..end]).into_owned();
+                self.read += end;
                 return found;
             }
-            from = self.seen.len().saturating_sub(text.len()).max(from);
             let ready = self.step(deadline);
             assert!(ready != Ready::Nothing, "{text:?} did not appear; the screen: {}", self.screen());
             assert!(ready != Ready::Ended, "ended without {text:?}; the screen: {}", self.screen());
         }
-    }
-
-    /// As [`wait_for`](Self::wait_for), also from others than the program, and after its end.
-    #[track_caller]
-    pub fn wait_for_anybody(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.seen[self.read..].windows(text.len()).any(|window| window == text.as_bytes()) {
-            let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok();
-            let mut waited = [PollFd::new(&self.master, PollFlags::IN)];
-            let ready = poll(&mut waited, left.as_ref()).expect("wait for output");
-            assert!(ready != 0, "{text:?} did not appear; the screen: {}", self.screen());
-            self.take();
-        }
-    }
-
-    /// Whether what was written and not read yet leaves no room for more.
-    pub fn is_full(&self) -> bool {
-        let mut waited = [PollFd::new(&self.slave, PollFlags::OUT)];
-        poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("look at the terminal") == 0
-    }
-
-    /// The program's number.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 
     /// Everything that was ever shown.
@@ -100,12 +73,7 @@ impl Pty {
 
     /// Whether the terminal's attributes are those it had before the program started.
     pub fn is_as_before(&self) -> bool {
-        attributes(&tcgetattr(&self.slave).expect("the terminal's attributes")) == attributes(&self.original)
-    }
-
-    /// Puts the attributes back that the terminal had before the program started, as a shell does for itself.
-    pub fn put_back(&self) {
-        tcsetattr(&self.slave, OptionalActions::Now, &self.original).expect("set the attributes");
+        attributes(&self.slave) == self.original
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -137,14 +105,10 @@ impl Pty {
         if waited[0].revents().is_empty() {
             return Ready::Ended;
         }
-        self.take();
-        Ready::Output
-    }
-
-    fn take(&mut self) {
-        let mut buffer = [0; 65_536];
+        let mut buffer = [0; 4096];
         let count = rustix::io::read(&self.master, &mut buffer).expect("read the terminal");
         self.seen.extend_from_slice(&buffer[..count]);
+        Ready::Output
     }
 }
 
@@ -176,8 +140,8 @@ enum Ready {
 }
 
 /// All of them, as text that can be compared.
-fn attributes(line: &Termios) -> String {
-    format!("{line:?}")
+fn attributes(terminal: &OwnedFd) -> String {
+    format!("{:?}", tcgetattr(terminal).expect("the terminal's attributes"))
 }
 
 fn size(rows: u16, columns: u16) -> Winsize {

@@ -78,7 +78,7 @@ pub(crate) async fn look(
     streams: Streams,
 ) -> Result<Status, Failure> {
     let keys = context.settings.detach_keys.value;
-    match view::view(streams, keys, Signals::listen(Tty::Yes)).await? {
+    match view::view(streams, keys, Signals::listen()).await? {
         Left::Ended(exit) => {
             output::note(&format!("session '{session}' has ended ({})", super::sessions::ending(exit)));
             Ok(exit.status())

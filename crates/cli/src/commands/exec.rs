@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let call = Call { command: arguments.command, variables, input, tty };
     let command = async {
         match &arguments.session {
-            None => relay::run(&connection.client, &connection.layout, &call, Signals::listen(tty)).await,
+            None => relay::run(&connection.client, &connection.layout, &call, Signals::listen()).await,
             Some(session) => start_session(context, &connection, &call, session, arguments.detach).await,
         }
     };

@@ -37,7 +37,6 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
     match cli.command {
         // Without settings or state, so that it works when those are broken.
         Command::Completions(arguments) => completions::run(&arguments),
-        Command::Watch(arguments) => Ok(crate::terminal::watch::run(&arguments)),
         Command::Run(arguments) => {
             let context = Context::with_project(global, Some(&arguments.policy))?;
             block_on(&context, tidily(&context, run::run(&context, arguments)))
@@ -98,8 +97,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         | Command::Wrap(_)
         | Command::Wrapped(_)
         | Command::Trust(_)
-        | Command::Completions(_)
-        | Command::Watch(_) => Err(Failure::internal("this command is handled before")),
+        | Command::Completions(_) => Err(Failure::internal("this command is handled before")),
     }
 }
 

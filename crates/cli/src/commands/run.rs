@@ -49,8 +49,8 @@ pub(crate) async fn once(
     layout: impl FnOnce(&Layout) -> Layout,
 ) -> Result<Status, Failure> {
     let method = request.method;
+    let signals = Signals::listen();
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
-    let signals = Signals::listen(tty);
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
     let call = Call { command, variables, input, tty };
     let (sandbox, streams) = context.engine.one_off(request, |own| call.open(&layout(own))).await?;

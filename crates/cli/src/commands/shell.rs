@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let command = login_shell(&connection.client).await;
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
     let row = &connection.row;
-    let command = relay::run(&connection.client, &connection.layout, &call, Signals::listen(Tty::Yes));
+    let command = relay::run(&connection.client, &connection.layout, &call, Signals::listen());
     telemetry::exec((row.spec.method, row.id(), Some(&row.name)), true, command).await
 }
 

@@ -27,7 +27,6 @@ fn detaches(input: &[u8], passed: &[u8]) {
 fn the_two_keys_detach_and_nothing_of_them_is_passed_on() {
     detaches(b"\x1cd", b"");
     detaches(b"ls\r\x1cdrm", b"ls\r");
-    detaches(b"\x1b\x1cd", b"\x1b");
 }
 
 #[test]

@@ -32,7 +32,6 @@ mod copy;
 mod exec;
 mod lifecycle;
 mod logging;
-mod restore;
 mod run;
 mod separation;
 mod sessions;

@@ -1,8 +1,9 @@
 //! A person at a terminal: job control, sizes, and a terminal that is as it was afterwards.
 
 use crate::support::{processes_with, unique_sleep};
-use palisade_testing::{Instance, Pty, Tmux, eventually, requires};
+use palisade_testing::{Instance, Pty, eventually, requires};
 use rustix::process::Signal;
+use std::process::Command;
 
 contracts!(
     job_control_works,
@@ -131,10 +132,43 @@ fn exec_with_a_terminal(method: &'static str) {
     assert_eq!(terminal.wait(), 1);
 }
 
+/// A tmux server of the test's own.
+struct Tmux<'a>(&'a Instance);
+
+impl Tmux<'_> {
+    fn run(&self, arguments: &[&str]) -> palisade_testing::Outcome {
+        let surroundings = self.0.command(["ls"]);
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear()
+            .env("TMUX_TMPDIR", self.0.work())
+            .env("SHELL", "/bin/sh")
+            .args(["-f", "/dev/null"])
+            .args(arguments);
+        tmux.envs(surroundings.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Instance::finish(tmux.current_dir(self.0.work()))
+    }
+
+    fn type_line(&self, line: &str) {
+        self.run(&["send-keys", "-l", line]).ok();
+        self.run(&["send-keys", "Enter"]).ok();
+    }
+
+    #[track_caller]
+    fn wait_for(&self, line: &str) {
+        eventually(line, || self.run(&["capture-pane", "-p"]).stdout.lines().any(|shown| shown == line));
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        self.run(&["kill-server"]);
+    }
+}
+
 fn a_run_works_in_tmux(method: &'static str) {
     requires!(tmux);
     let instance = Instance::with_method(method);
-    let tmux = Tmux::new(&instance);
+    let tmux = Tmux(&instance);
     let program = palisade_testing::palisade_binary().display().to_string();
     let line = format!("{program} run -e PS1='$ ' -- bash --norc; echo ended with $?; exec sleep 1000");
     tmux.run(&["new-session", "-d", "-x", "100", "-y", "30", &line]).ok();

@@ -172,8 +172,7 @@ impl Work<'_> {
 
     async fn to_the_end(&self, task: &str) -> Result<Status, Failure> {
         let call = self.call(self.profile.task_command(task), Input::Empty, Tty::No);
-        let status =
-            relay::run(&self.ready.connection.client, self.layout, &call, Signals::listen(call.tty)).await?;
+        let status = relay::run(&self.ready.connection.client, self.layout, &call, Signals::listen()).await?;
         output::note(&format!("{} ended with exit code {status}", self.profile.name));
         output::note(&format!("bring its work home: palisade agent sync {}", self.ready.sandbox.name()));
         Ok(status)
