@@ -40,6 +40,7 @@ fn present(what: &str) -> Result<(), String> {
         "node" => works("/usr/bin/node", &["--version"]),
         "npm" => works("/usr/bin/npm", &["--version"]),
         "java" => works("/usr/bin/java", &["-version"]),
+        "sshd" => works("/usr/bin/test", &["-x", "/usr/sbin/sshd"]),
         "root" if is_root() => Ok(()),
         "root" => Err("this test needs root, and this is an ordinary user".into()),
         "user" if !is_root() => Ok(()),

@@ -1,7 +1,7 @@
 //! Programs that know nothing of us, and some that like proxies.
 
 use crate::Scene;
-use palisade_testing::{Outcome, requires};
+use palisade_testing::{Outcome, eventually, requires};
 
 const SITE: [&str; 2] = ["--allow", "site.example.net"];
 
@@ -90,22 +90,65 @@ java -XX:TieredStopAtLevel=1 /tmp/T.java";
     assert_prints(scene.run(&SITE, script), &["hello from site.example.net"]);
 }
 
+/// Stops when dropped.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The login at the far end is this very user's, which a shell must be there for: root's.
+#[test]
+fn git_clones_over_ssh() {
+    requires!(bwrap, python3, git, root, sshd);
+    let scene = Scene::new();
+    let files = scene.internet.files();
+    repository(&files);
+    let script = "ssh-keygen -q -t ed25519 -N '' -f host && ssh-keygen -q -t ed25519 -N '' -f key";
+    let made = std::process::Command::new("sh").args(["-c", script]).current_dir(&files).status().unwrap();
+    assert!(made.success());
+    let place = files.display();
+    let config = format!(
+        "Port 2222\nHostKey {place}/host\nAuthorizedKeysFile {place}/key.pub\nStrictModes no\nUsePAM no\n\
+         PidFile none\nPermitRootLogin yes\n"
+    );
+    std::fs::write(files.join("sshd_config"), config).unwrap();
+    let serve = format!("mkdir /run/sshd && exec /usr/sbin/sshd -D -f {place}/sshd_config");
+    let _server = Server(scene.internet.at_far_end(&serve).spawn().unwrap());
+    let knock = "import socket; socket.create_connection(('site.example.net', 2222), timeout=5)";
+    eventually("sshd listens", || scene.internet.on_host(&["/usr/bin/python3", "-c", knock]).code == 0);
+    let key = std::fs::read_to_string(files.join("key")).unwrap();
+    let script = format!(
+        "umask 077; cat >/tmp/key <<'END'\n{key}END\n\
+         export GIT_SSH_COMMAND='ssh -i /tmp/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR'\n\
+         git clone -q ssh://root@site.example.net:2222{place}/repo.git /tmp/r && git -C /tmp/r log --format=%s"
+    );
+    assert_prints(scene.run(&["--allow", "site.example.net:2222"], &script), &["one"]);
+}
+
+fn repository(files: &std::path::Path) {
+    let made = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "git init -q w && git -C w -c user.name=a -c user.email=a@b commit -q --allow-empty -m one \
+             && git clone -q --bare w repo.git && git -C repo.git update-server-info",
+        ])
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .current_dir(files)
+        .status()
+        .unwrap();
+    assert!(made.success());
+}
+
 #[test]
 fn git_clones_over_http() {
     requires!(bwrap, python3, git);
     let scene = Scene::new();
     let files = scene.internet.files();
-    let made = std::process::Command::new("sh")
-        .args([
-            "-c",
-            "git init -q w && git -C w -c user.name=a -c user.email=a@b commit -q --allow-empty -m one \
-                      && git clone -q --bare w repo.git && git -C repo.git update-server-info",
-        ])
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .current_dir(&files)
-        .status()
-        .unwrap();
-    assert!(made.success());
+    repository(&files);
     let script = "git clone -q http://site.example.net/files/repo.git /tmp/r && git -C /tmp/r log --format=%s
                   git -c http.proxy= clone -q http://site.example.net/files/repo.git /tmp/s && git -C /tmp/s log --format=%s";
     assert_prints(scene.run(&SITE, script), &["one", "one"]);

@@ -19,8 +19,9 @@ pub struct Internet {
     child: Child,
     /// It ends when this is closed.
     input: Option<ChildStdin>,
-    /// A process on the host's side of it.
+    /// A process on the host's side of it, and one at the far end.
     host: String,
+    far: String,
 }
 
 impl Default for Internet {
@@ -48,9 +49,10 @@ impl Internet {
         let mut line = String::new();
         let output = child.stdout.take().expect("its output");
         BufReader::new(output).read_line(&mut line).expect("its first line");
-        let host =
-            line.trim().strip_prefix("ready ").unwrap_or_else(|| panic!("the internet failed")).to_owned();
-        Self { place, child, input, host }
+        let numbers = line.trim().strip_prefix("ready ").and_then(|line| line.split_once(' '));
+        let (host, far) = numbers.unwrap_or_else(|| panic!("the internet failed"));
+        let (host, far) = (host.to_owned(), far.to_owned());
+        Self { place, child, input, host, far }
     }
 
     /// A directory whose files are served below `/files/`.
@@ -72,6 +74,15 @@ impl Internet {
         }
         // Entering puts one at the root of the file system.
         command.arg("--").arg("env").arg("-C").arg(directory);
+        command
+    }
+
+    /// A command on the machine at the far end, for root only. It sees the host's files, and an empty /run.
+    pub fn at_far_end(&self, script: &str) -> Command {
+        let own = format!("mount -t tmpfs run /run && {script}");
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.far, "--net", "--", "unshare", "--mount", "--", "sh", "-c", &own]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 

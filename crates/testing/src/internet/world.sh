@@ -1,6 +1,6 @@
 # A small internet: this shell stands for the host, in a network of its own, and one cable away is another machine
 # with a public, a private and a metadata address, on which servers run. Names are in a hosts file of this shell's own.
-# Says "ready PID" and stays until its input ends.
+# Says "ready PID FAR-PID" and stays until its input ends.
 set -euo pipefail
 place=$1 python=$2
 
@@ -41,5 +41,5 @@ until [[ -e $place/ready ]]; do
     kill -0 "$server"
     sleep 0.05
 done
-echo "ready $$"
+echo "ready $$ $far"
 cat >/dev/null
