@@ -28,7 +28,16 @@ fn every_json_output_is_what_its_schema_says() {
     palisade_testing::eventually("the refusal is written down", || {
         instance.run(["egress", "log", "reaching", "--json"]).ok().json() != serde_json::json!([])
     });
+    for line in
+        ["init --quiet project", "-C project -c user.name=A -c user.email=a@b commit -qm first --allow-empty"]
+    {
+        let git =
+            std::process::Command::new("git").args(line.split(' ')).current_dir(instance.work()).status();
+        assert!(git.unwrap().success());
+    }
+    instance.run(["agent", "start", "--agent", "shell", "--task", "true", "project"]).ok();
     let seen = [
+        ("agent-ls", vec!["agent", "ls", "--json"]),
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),
         ("inspect", vec!["inspect", "busy", "--json"]),
