@@ -28,26 +28,40 @@ const WRAP: &[Words] = &[
     &["wrap", "--method", "noop", "-w", ".", "--keep-home", "--output", "project/agent", "--", "true"],
     &["wrap", "--rm", "project/agent"],
 ];
-/// The first two leave an intent and a thing without an owner, see [`Scene::prepare`].
 const COLLECTION: &[Words] = &[&["gc"]];
+const DEAD_CREATE: (&str, Words) = ("create.made", &["create", "half"]);
+const DEAD_RUN: (&str, Words) = ("run.greeted", &["run", "-w", "project", "--", "true"]);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     Life,
     Run,
     Wrap,
+    /// Of an intent and of a thing without an owner.
     Collection,
+    /// Of a thing without an owner alone: putting a sandbox in order sweeps fences by the way.
+    Orphan,
 }
 
 impl Scenario {
-    const ALL: [Scenario; 4] = [Scenario::Life, Scenario::Run, Scenario::Wrap, Scenario::Collection];
+    const ALL: [Scenario; 5] =
+        [Scenario::Life, Scenario::Run, Scenario::Wrap, Scenario::Collection, Scenario::Orphan];
+
+    /// What died half-way before it begins.
+    fn crashes(self) -> &'static [(&'static str, Words)] {
+        match self {
+            Scenario::Life | Scenario::Run | Scenario::Wrap => &[],
+            Scenario::Collection => &[DEAD_CREATE, DEAD_RUN],
+            Scenario::Orphan => &[DEAD_RUN],
+        }
+    }
 
     fn commands(self) -> &'static [Words] {
         match self {
             Scenario::Life => LIFE,
             Scenario::Run => RUN,
             Scenario::Wrap => WRAP,
-            Scenario::Collection => COLLECTION,
+            Scenario::Collection | Scenario::Orphan => COLLECTION,
         }
     }
 }
@@ -63,9 +77,7 @@ impl Scene {
         let instance = Instance::with_method("bwrap");
         std::fs::create_dir(instance.work().join("project")).unwrap();
         let scene = Self { marker: instance.home().join("marker"), instance };
-        if scenario == Scenario::Collection {
-            scene.leave_a_crash();
-        }
+        scene.leave(scenario.crashes());
         scene
     }
 
@@ -75,12 +87,8 @@ impl Scene {
         Instance::finish(&mut command)
     }
 
-    /// A create and a run that died half-way.
-    fn leave_a_crash(&self) {
-        for (step, words) in [
-            ("create.made", &["create", "half"] as Words),
-            ("run.greeted", &["run", "-w", "project", "--", "true"]),
-        ] {
+    fn leave(&self, crashes: &[(&str, Words)]) {
+        for (step, words) in crashes {
             let killed = self.with_fault(&format!("kill:{step}"), words);
             assert_eq!(killed.code, -9, "{killed:?}");
             std::fs::remove_file(&self.marker).unwrap();
@@ -244,10 +252,12 @@ fn a_wrapper_whose_making_or_removal_is_cut_off_at_any_step_leaves_nothing() {
 fn a_collection_that_fails_at_any_step_can_be_repeated() {
     requires!(bwrap);
     broken_at_every_step(Scenario::Collection, "fail");
+    broken_at_every_step(Scenario::Orphan, "fail");
 }
 
 #[test]
 fn a_collection_that_is_cut_off_at_any_step_can_be_repeated() {
     requires!(bwrap);
     broken_at_every_step(Scenario::Collection, "kill");
+    broken_at_every_step(Scenario::Orphan, "kill");
 }
