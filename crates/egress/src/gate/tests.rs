@@ -29,7 +29,7 @@ struct Scene {
     next: StreamId,
     ledger: Arc<Ledger>,
     asked: Arc<Mutex<Vec<String>>>,
-    _client: Client,
+    client: Client,
 }
 
 impl Scene {
@@ -49,7 +49,7 @@ impl Scene {
         Welcome { version: 1, nonce: hello.nonce, build: "test".into() }.frame().encode(&mut bytes);
         guest.write_all(&bytes).await.unwrap();
         let (client, _, _) = connecting.await.unwrap().unwrap();
-        let mut scene = Scene { guest, decoder, next: 2, ledger, asked, _client: client };
+        let mut scene = Scene { guest, decoder, next: 2, ledger, asked, client };
         // What the host asks for with its hello is not what these tests are about.
         assert_eq!(scene.frame().await.kind, Kind::Open);
         scene
@@ -161,15 +161,32 @@ async fn only_a_sandboxs_own_questions_are_answered() {
     assert_eq!(scene.refused(outward("example.org", 443)).await, Some("the name is unknown".into()));
 }
 
-#[tokio::test]
-async fn bytes_go_both_ways_and_each_direction_ends_by_itself() {
+/// A connection to a host port, with its number and the server's end of it.
+async fn connected() -> (Scene, StreamId, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host_port = format!("80:{}", listener.local_addr().unwrap().port()).parse().unwrap();
     let policy = Policy { host_ports: vec![host_port], ..policy(Network::Allowlist, &[]) };
     let mut scene = Scene::new(policy, &[]).await;
     let id = scene.ask(Open::HostPort { port: 80 }).await;
-    let (mut server, _) = listener.accept().await.unwrap();
-    assert_eq!((scene.answer().await.kind, id), (Kind::Accepted, 2));
+    let (server, _) = listener.accept().await.unwrap();
+    assert_eq!(scene.answer().await.kind, Kind::Accepted);
+    (scene, id, server)
+}
+
+#[tokio::test]
+async fn a_guest_that_sends_before_it_is_answered_is_cut_off() {
+    let mut scene = Scene::new(policy(Network::Open, &[]), &[]).await;
+    let mut bytes = Vec::new();
+    outward("example.org", 443).frame(2).encode(&mut bytes);
+    encode_data(2, Channel::Main, b"early", &mut bytes);
+    scene.guest.write_all(&bytes).await.unwrap();
+    let end = scene.client.closed().await;
+    assert_eq!(end.to_string(), "the sandbox broke the protocol: unexpected data before the answer");
+}
+
+#[tokio::test]
+async fn bytes_go_both_ways_and_each_direction_ends_by_itself() {
+    let (mut scene, id, mut server) = connected().await;
     let mut bytes = Vec::new();
     encode_data(id, Channel::Main, b"question", &mut bytes);
     eof_frame(id, Channel::Main).encode(&mut bytes);
@@ -186,13 +203,7 @@ async fn bytes_go_both_ways_and_each_direction_ends_by_itself() {
 
 #[tokio::test]
 async fn a_stream_that_the_sandbox_drops_drops_the_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let host_port = format!("80:{}", listener.local_addr().unwrap().port()).parse().unwrap();
-    let policy = Policy { host_ports: vec![host_port], ..policy(Network::Allowlist, &[]) };
-    let mut scene = Scene::new(policy, &[]).await;
-    let id = scene.ask(Open::HostPort { port: 80 }).await;
-    let (mut server, _) = listener.accept().await.unwrap();
-    assert_eq!(scene.answer().await.kind, Kind::Accepted);
+    let (mut scene, id, mut server) = connected().await;
     scene.send(&palisade_protocol::message::reset_frame(id)).await;
     let mut rest = Vec::new();
     // Either end of the connection is fine; that it stays would not be.

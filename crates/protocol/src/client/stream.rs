@@ -69,7 +69,7 @@ struct State {
     receive: [RecvCredit; 2],
     finished: [bool; 2],
     send: SendCredit,
-    /// Whether the peer said anything: only its first word can be a yes or no.
+    /// Whether the one who was asked has said anything: only the first word can be a yes or no.
     answered: bool,
 }
 
@@ -145,7 +145,7 @@ impl StreamState {
 
     fn data(&self, stream: StreamId, channel: Channel, data: &[u8]) -> Result<(), Violation> {
         let mut state = self.lock();
-        state.answered = true;
+        self.require_answer(&mut state)?;
         if state.finished[channel as usize] {
             return Err(Violation::Unexpected("data after its end"));
         }
@@ -159,7 +159,7 @@ impl StreamState {
 
     fn eof(&self, channel: Channel) -> Result<(), Violation> {
         let mut state = self.lock();
-        state.answered = true;
+        self.require_answer(&mut state)?;
         if std::mem::replace(&mut state.finished[channel as usize], true) {
             return Err(Violation::Unexpected(Kind::Eof.name()));
         }
@@ -196,6 +196,17 @@ impl StreamState {
     /// The connection has ended, and with it the stream.
     pub fn lose_connection(&self, reason: &ClientError) {
         self.finish(&mut self.lock(), End::Connection(reason.clone()));
+    }
+
+    /// On a stream of ours, the peer's first word is its answer. On one that the peer asks for, it has to wait for ours:
+    /// otherwise a guest that asks much could fill us with what nobody has agreed to take.
+    fn require_answer(&self, state: &mut State) -> Result<(), Violation> {
+        match self.opened_by {
+            OpenedBy::Us => state.answered = true,
+            OpenedBy::Peer if state.answered => {}
+            OpenedBy::Peer => return Err(Violation::Unexpected("data before the answer")),
+        }
+        Ok(())
     }
 
     fn finish(&self, state: &mut State, end: End) {
@@ -308,6 +319,7 @@ impl Incoming {
 
     pub fn accept(self) -> (StreamSender, StreamReceiver) {
         let Self { stream, .. } = self;
+        stream.state.lock().answered = true;
         stream.bearer.outbox().push(|out| accepted_frame(stream.id).encode(out));
         (StreamSender { stream: Arc::clone(&stream) }, StreamReceiver { stream })
     }
