@@ -62,10 +62,12 @@ pub struct Ready {
 }
 
 impl Workshop<'_> {
+    /// `variable` gives the login variables of the host's environment.
     pub async fn arrive(
         &self,
         request: StartRequest,
         profile: &Profile,
+        variable: &dyn Fn(&str) -> Option<String>,
         tell: &mut dyn FnMut(Step),
     ) -> Result<Ready, AgentError> {
         let facts = Facts::gather(&self.git, &request.directory).await?;
@@ -87,7 +89,7 @@ impl Workshop<'_> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
         self.send(&sandbox, &connection, &facts, tell).await?;
         send_env_files(&connection, &facts, &request.env_files, tell).await?;
-        furnish(&connection, profile, tell).await?;
+        furnish(&connection, profile, variable, tell).await?;
         Ok(Ready { sandbox, connection })
     }
 
@@ -226,12 +228,13 @@ async fn send_env_files(
 async fn furnish(
     connection: &Connection,
     profile: &Profile,
+    variable: &dyn Fn(&str) -> Option<String>,
     tell: &mut dyn FnMut(Step),
 ) -> Result<(), AgentError> {
     let said = run_inside(connection, "making a key", include_str!("key.sh"), &[]).await?;
     tell(Step::Key { made: said.trim() == "made" });
     for file in &profile.home {
-        let words = [file.path.clone(), file.text.clone()];
+        let words = [file.path.clone(), file.rendered(variable)];
         run_inside(connection, "writing the agent's settings", include_str!("home.sh"), &words).await?;
     }
     Ok(())

@@ -60,7 +60,29 @@ pub struct Login {
 pub struct HomeFile {
     /// Below the sandbox's home.
     pub path: String,
+    /// `{tail:NAME}` stands for the last characters of a login variable: an agent may know by them which keys its user
+    /// has agreed to, and would ask otherwise.
     pub text: String,
+}
+
+/// As many characters as Claude Code keeps of a key.
+const TAIL: usize = 20;
+
+impl HomeFile {
+    /// The text with tails filled in; a variable that is not set has an empty one.
+    pub(crate) fn rendered(&self, variable: &dyn Fn(&str) -> Option<String>) -> String {
+        let mut text = String::new();
+        let mut rest = self.text.as_str();
+        while let Some((before, after)) = rest.split_once("{tail:") {
+            let Some((name, after)) = after.split_once('}') else { break };
+            let value = variable(name).unwrap_or_default();
+            let characters: Vec<char> = value.chars().collect();
+            text.push_str(before);
+            text.extend(&characters[characters.len().saturating_sub(TAIL)..]);
+            rest = after;
+        }
+        text + rest
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -182,6 +204,13 @@ unattended = "it never asks"
         let profiles = Profiles::load([("a.toml", OWN), ("b.toml", again.as_str())]).unwrap();
         assert_eq!(profiles.get("claude").unwrap().description, "my own");
         assert_eq!(profiles.get("mine").unwrap().task_command("fix it"), ["mine", "--do", "fix it"]);
+    }
+
+    #[test]
+    fn the_tail_of_a_key_is_filled_in_and_nothing_else_of_it() {
+        let file = HomeFile { path: "f".into(), text: "a {tail:KEY} b {tail:NONE} {tail:".into() };
+        let variable = |name: &str| (name == "KEY").then(|| "secret-0123456789012345".to_owned());
+        assert_eq!(file.rendered(&variable), "a ret-0123456789012345 b  {tail:");
     }
 
     #[test]

@@ -260,6 +260,10 @@ fn state_directory() -> Result<HostPath, Failure> {
     HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
 }
 
+pub(crate) fn data_directory() -> Result<PathBuf, Failure> {
+    base_directory("XDG_DATA_HOME", ".local/share")
+}
+
 pub(crate) fn config_directory() -> Result<PathBuf, Failure> {
     base_directory("XDG_CONFIG_HOME", ".config")
 }

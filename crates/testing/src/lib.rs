@@ -12,6 +12,7 @@ mod collector;
 mod gate;
 mod instance;
 mod internet;
+pub mod model;
 pub mod probe;
 mod pty;
 mod random;

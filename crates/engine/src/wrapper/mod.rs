@@ -24,6 +24,7 @@ pub use program::{Host, Reach, reach};
 pub use record::{Home, Record, Surroundings, Variable};
 pub use removal::{Listed, Listing, ScriptState};
 pub use running::Wrapper;
+pub use running::searched_first;
 pub use word::Word;
 
 use palisade_core::HostPath;

@@ -60,7 +60,8 @@ impl Wrapper {
     }
 }
 
-pub(super) fn searched_first(layout: &Layout, search: &[String]) -> Layout {
+/// A layout in which programs are looked for in these directories first.
+pub fn searched_first(layout: &Layout, search: &[String]) -> Layout {
     let mut layout = layout.clone();
     for (_, value) in layout.environment.iter_mut().filter(|(name, _)| name == "PATH") {
         let mut directories = search.to_vec();

@@ -1,5 +1,6 @@
 //! `palisade agent …`: coding agents at work on a repository, each in a sandbox of its own.
 
+mod install;
 pub(crate) mod ls;
 mod rm;
 mod start;
@@ -28,6 +29,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Start(Box<start::Arguments>),
+    Install(install::Arguments),
     Sync(sync::Arguments),
     Ls(ls::Arguments),
     Attach(attach::Arguments),
@@ -50,6 +52,7 @@ pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Resul
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
     match arguments.command {
         Command::Start(arguments) => start::run(context, *arguments).await,
+        Command::Install(arguments) => install::run(&arguments),
         Command::Sync(arguments) => sync::run(context, &arguments).await,
         Command::Ls(arguments) => ls::run(context, &arguments),
         Command::Attach(mut arguments) => {

@@ -8,7 +8,10 @@ use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
 use palisade_agents::{Install, Profile, Profiles, Ready, StartRequest, SyncMode, Workshop};
-use palisade_core::{ExitCode, GuestPath, HostPath, Layout, SandboxName, Workspace, printable};
+use palisade_core::{
+    ExitCode, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Workspace, printable,
+};
+use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
 use palisade_engine::{Connection, SessionStart};
 use palisade_protocol::ExecRequest;
 use palisade_workspace::BranchName;
@@ -57,6 +60,15 @@ pub(crate) struct Arguments {
     /// Show a directory of tools read-only at its own path, and find programs in it
     #[arg(long = "tool", value_name = "DIR")]
     pub(crate) tools: Vec<String>,
+    /// Network mode: none, allowlist or open [default: allowlist, with what the agent cannot work without]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) network: Option<String>,
+    /// Allow a host, on ports 80 and 443 unless one is given
+    #[arg(long = "allow", value_name = "HOST[:PORT]")]
+    pub(crate) allow: Vec<String>,
+    /// Show a port of the host's loopback on the sandbox's own
+    #[arg(long = "host-port", value_name = "PORT[:HOSTPORT]")]
+    pub(crate) host_ports: Vec<String>,
     /// Memory limit, such as 512M or 8G
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
@@ -86,6 +98,9 @@ impl Arguments {
     pub(crate) fn policy_flags(&self) -> PolicyFlags {
         PolicyFlags {
             tools: self.tools.clone(),
+            network: self.network.clone(),
+            allow: self.allow.clone(),
+            host_ports: self.host_ports.clone(),
             memory: self.memory.clone(),
             cpus: self.cpus.clone(),
             ..PolicyFlags::default()
@@ -102,19 +117,14 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         ));
     }
     let profiles = profiles()?;
-    let profile = profiles.get(&arguments.agent).map_err(|error| {
-        let near = error.near.as_ref().map(|near| format!("did you mean '{near}'?"));
-        Failure::Told {
-            code: "unknown-agent",
-            exit: ExitCode::NotFound,
-            message: error.to_string(),
-            hints: near.into_iter().collect(),
-        }
-    })?;
+    let profile = profile(&profiles, &arguments.agent)?;
     let worktree = arguments.worktree.as_deref().map(BranchName::new).transpose();
     let worktree =
         worktree.map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?;
-    let request = request(context, &arguments)?;
+    let mut request = request(context, &arguments)?;
+    allow_endpoints(context, profile, &mut request.policy)?;
+    let installed = installation(context, profile, &request)?;
+    request.policy.programs.clone_from(&installed.show);
     let workshop = workshop(context)?;
     context.announce(request.method);
     context.require_guest()?;
@@ -122,17 +132,20 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         discard(&workshop, &request, arguments.discard.as_deref()).await?;
     }
     let mut teller = told::Teller::default();
-    let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let ready = workshop.arrive(request, profile, &variable, &mut |step| teller.step(&step)).await?;
     let Ready { connection, .. } = &ready;
     let place = match &worktree {
         None => GuestPath::new(connection.layout.workspace.clone())
             .map_err(|error| Failure::internal(error.to_string()))?,
         Some(branch) => workshop.worktree(connection, branch).await?,
     };
-    require_program(connection, profile).await?;
-    let layout = Layout { workspace: place.as_str().to_owned(), ..connection.layout.clone() };
-    let work =
-        Work { context, ready: &ready, profile, layout: &layout, session: session(worktree.as_ref())? };
+    let program = installed.program.to_string_lossy().into_owned();
+    require_program(connection, profile, &program).await?;
+    let layout = searched_first(&connection.layout, &installed.search);
+    let layout = Layout { workspace: place.as_str().to_owned(), ..layout };
+    let session = session(worktree.as_ref())?;
+    let work = Work { context, ready: &ready, profile, program: &program, layout: &layout, session };
     match task {
         Some(task) if !arguments.detach => work.to_the_end(&task).await,
         task => work.in_a_session(task.as_deref(), arguments.detach).await,
@@ -152,12 +165,17 @@ struct Work<'a> {
     context: &'a Context,
     ready: &'a Ready,
     profile: &'a Profile,
+    /// The word that starts the agent inside.
+    program: &'a str,
     layout: &'a Layout,
     session: SessionName,
 }
 
 impl Work<'_> {
-    fn call(&self, command: Vec<String>, input: Input, tty: Tty) -> Call {
+    fn call(&self, mut command: Vec<String>, input: Input, tty: Tty) -> Call {
+        if let Some(first) = command.first_mut().filter(|word| **word == self.profile.program) {
+            self.program.clone_into(first);
+        }
         let own = self.profile.environment.iter().map(|(name, value)| (name.into(), value.into()));
         // By value over the stream only; what is not set on the host is not set inside.
         let login = self.profile.login.variables.iter();
@@ -213,8 +231,20 @@ impl Work<'_> {
     }
 }
 
+pub(super) fn profile<'a>(profiles: &'a Profiles, name: &str) -> Result<&'a Profile, Failure> {
+    profiles.get(name).map_err(|error| {
+        let near = error.near.as_ref().map(|near| format!("did you mean '{near}'?"));
+        Failure::Told {
+            code: "unknown-agent",
+            exit: ExitCode::NotFound,
+            message: error.to_string(),
+            hints: near.into_iter().collect(),
+        }
+    })
+}
+
 /// The built-in agents and the user's own, one file each.
-fn profiles() -> Result<Profiles, Failure> {
+pub(super) fn profiles() -> Result<Profiles, Failure> {
     let directory = crate::context::config_directory()?.join("palisade/agents");
     let unreadable = |path: &Path, error: std::io::Error| Failure::Told {
         code: "config-unreadable",
@@ -292,26 +322,67 @@ async fn discard(
     Ok(())
 }
 
-async fn require_program(connection: &Connection, profile: &Profile) -> Result<(), Failure> {
-    let missing = |hint: String| Failure::Told {
+/// Unless somebody said how far the sandbox reaches, the agent reaches what it cannot work without.
+fn allow_endpoints(context: &Context, profile: &Profile, policy: &mut Policy) -> Result<(), Failure> {
+    let said = context.settings.network.origin != Origin::Default;
+    // Without isolation there is no network to narrow.
+    if said || profile.endpoints.is_empty() || context.method() == Method::Noop {
+        return Ok(());
+    }
+    policy.network = Network::Allowlist;
+    for endpoint in &profile.endpoints {
+        let rule = endpoint.parse().map_err(|error| Failure::Told {
+            code: "agent-profile-invalid",
+            exit: ExitCode::Configuration,
+            message: format!("the profile of {} names an endpoint that is none: {error}", profile.name),
+            hints: Vec::new(),
+        })?;
+        if !policy.allow.contains(&rule) {
+            policy.allow.push(rule);
+        }
+    }
+    Ok(())
+}
+
+/// What of the agent's installation must be shown, and which word starts it inside.
+fn installation(context: &Context, profile: &Profile, request: &StartRequest) -> Result<Reach, Failure> {
+    let mut search_path: Vec<PathBuf> = super::install::programs(profile)?.into_iter().collect();
+    search_path.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    let home = std::env::home_dir();
+    let host = Host {
+        search_path: &search_path,
+        here: request.directory.as_path(),
+        home: home.as_deref(),
+        state: context.engine.state_dir(),
+    };
+    let word = std::ffi::OsStr::new(&profile.program);
+    reach(word, request.method, &request.policy, &host).map_err(|error| Failure::Told {
+        code: "agent-not-installed",
+        exit: ExitCode::Preflight,
+        message: format!("{} cannot be shown to a sandbox: {error}", profile.description),
+        hints: vec![how_to_install(profile)],
+    })
+}
+
+fn how_to_install(profile: &Profile) -> String {
+    match &profile.install {
+        Some(Install::Npm(_)) => format!("install it with: palisade agent install {}", profile.name),
+        Some(Install::Path(_)) | None => format!("put the directory of {} on the PATH", profile.program),
+    }
+}
+
+/// A sandbox from before may have been made without the agent.
+async fn require_program(connection: &Connection, profile: &Profile, program: &str) -> Result<(), Failure> {
+    if palisade_agents::has_program(connection, program).await? {
+        return Ok(());
+    }
+    Err(Failure::Told {
         code: "agent-not-installed",
         exit: ExitCode::Preflight,
         message: format!(
-            "{} is not in the sandbox: no program '{}' is found there",
-            profile.name, profile.program
+            "{} is not shown to sandbox '{}': it was made without it",
+            profile.name, connection.row.name
         ),
-        hints: vec![hint],
-    };
-    if palisade_agents::has_program(connection, &profile.program).await? {
-        return Ok(());
-    }
-    let package = match &profile.install {
-        Some(Install::Npm(package)) => format!(
-            "install it with: npm install --prefix DIR {package}, and show it with --tool DIR/node_modules/.bin"
-        ),
-        Some(Install::Path(_)) | None => {
-            format!("show the directory of your {} with --tool DIR", profile.program)
-        }
-    };
-    Err(missing(package))
+        hints: vec!["begin anew with --fresh, or give this agent a sandbox of its own with --name".into()],
+    })
 }

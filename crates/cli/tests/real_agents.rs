@@ -1,0 +1,129 @@
+//! Real agents from npm at work, from a repository and back. Only the model is a stand-in: a scripted one on the host's
+//! loopback, which the sandbox reaches through `--host-port` and no other way.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the test")]
+
+use palisade_testing::model::{DONE, Model};
+use palisade_testing::{Instance, Outcome, Pty, agents, requires};
+use std::process::Command;
+
+const WORK: &str =
+    "echo by the agent > made && git add -A && git commit -qm 'made by the agent' && echo loose > loose";
+
+/// A repository, and an agent that is installed as `palisade agent install` would.
+fn scene(agent: &str) -> Instance {
+    let instance = Instance::with_method("bwrap");
+    std::fs::write(instance.home().join(".gitconfig"), "[user]\nname = Ada\nemail = ada@example.org\n")
+        .unwrap();
+    for line in ["init --quiet --initial-branch=main", "commit --quiet --allow-empty -m first"] {
+        git(&instance, line);
+    }
+    let place = instance.home().join(".local/share/palisade/agents").join(agent);
+    std::fs::create_dir_all(&place).unwrap();
+    std::os::unix::fs::symlink(agents().join("node_modules"), place.join("node_modules")).unwrap();
+    instance
+}
+
+#[track_caller]
+fn git(instance: &Instance, line: &str) -> String {
+    let mut command = Command::new("git");
+    command.args(line.split(' ')).current_dir(instance.work()).env("HOME", instance.home());
+    let outcome = Outcome::from(command.output().unwrap()).ok();
+    outcome.stdout.trim_end().to_owned()
+}
+
+fn start(instance: &Instance, agent: &str, model: &Model, rest: &[&str]) -> Command {
+    let port = model.port().to_string();
+    let words = ["agent", "start", "--agent", agent, "--name", "box", "--host-port", &port];
+    let mut command = instance.command(words.iter().chain(rest));
+    command
+        .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"))
+        .env("ANTHROPIC_API_KEY", "sk-ant-scripted-0123456789")
+        .env("CODEX_API_KEY", "sk-scripted");
+    command
+}
+
+/// Codex takes the address of another model from its settings only, so a user who has one has a profile of his own.
+fn profile_for(instance: &Instance, model: &Model) {
+    let built_in = include_str!("../../agents/profiles/codex.toml");
+    let provider = format!(
+        "model_provider = \"scripted\"\nmodel = \"gpt-5\"\n[model_providers.scripted]\nname = \"scripted\"\n\
+         base_url = \"http://127.0.0.1:{}/v1\"\nenv_key = \"CODEX_API_KEY\"\nwire_api = \"responses\"\n",
+        model.port()
+    );
+    let own = built_in.replace("[projects.", &format!("{provider}[projects."));
+    let place = instance.user_config().with_file_name("agents");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("codex.toml"), own).unwrap();
+}
+
+/// The work of one task is on the host after a sync.
+#[track_caller]
+fn assert_came_home(instance: &Instance) {
+    let home = instance.run(["agent", "sync", "box"]).ok();
+    assert_eq!(home.stderr, "main: 1 commit\nmain: changes in loose (see git diff)\n");
+    assert_eq!(git(instance, "log --format=%an:%s -n 1"), "Ada:made by the agent");
+    assert_eq!(git(instance, "diff --name-status"), "A\tloose");
+}
+
+#[test]
+fn claude_works_without_a_question_and_its_work_comes_home_twice() {
+    requires!(bwrap, git, agents);
+    let instance = scene("claude");
+    let model = Model::start(WORK);
+    let outcome = Instance::finish(&mut start(&instance, "claude", &model, &["--task", "make a file"])).ok();
+    assert_eq!(outcome.stdout.trim_end(), DONE);
+    assert!(model.asked() >= 2, "it asked {} times", model.asked());
+    assert_came_home(&instance);
+
+    std::fs::write(instance.work().join("users"), "the user's\n").unwrap();
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m users");
+    model.script("rm -f loose && git rebase --quiet origin/main && cat users > copied && git add -A && git commit -qm again");
+    Instance::finish(&mut start(&instance, "claude", &model, &["--task", "go on"])).ok();
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_eq!(std::fs::read_to_string(instance.work().join("copied")).unwrap(), "the user's\n");
+    assert_eq!(git(&instance, "status --porcelain"), "");
+}
+
+#[test]
+fn codex_works_without_a_question_and_its_work_comes_home() {
+    requires!(bwrap, git, agents);
+    let instance = scene("codex");
+    let model = Model::start(WORK);
+    profile_for(&instance, &model);
+    let outcome = Instance::finish(&mut start(&instance, "codex", &model, &["--task", "make a file"])).ok();
+    assert_eq!(outcome.stdout.trim_end(), DONE);
+    assert_came_home(&instance);
+}
+
+#[test]
+fn an_agent_that_is_not_installed_is_told_with_the_command_that_installs_it() {
+    requires!(bwrap, git);
+    let instance = scene("other");
+    let outcome = instance.run(["agent", "start", "--agent", "gemini", "--task", "x"]);
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("hint: install it with: palisade agent install gemini\n"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
+}
+
+/// On a terminal: the agent's own screen, the task typed into it, and no dialog on the way.
+#[test]
+fn claude_on_a_terminal_asks_nothing_before_its_prompt() {
+    requires!(bwrap, git, agents);
+    let instance = scene("claude");
+    let model = Model::start(WORK);
+    let mut terminal = Pty::start(&mut start(&instance, "claude", &model, &[]), 40, 120);
+    terminal.wait_for("bypass permissions on");
+    // One word, since the agent draws blanks by moving its cursor.
+    terminal.type_keys("work!");
+    terminal.wait_for("work!");
+    terminal.type_keys("\r");
+    terminal.wait_for("scripted");
+    terminal.type_keys("\x1cd");
+    terminal.wait_for("goes on; come back with");
+    assert_came_home(&instance);
+}
