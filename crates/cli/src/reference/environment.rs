@@ -18,11 +18,15 @@ const fn variable(name: &'static str, meaning: &'static str) -> Variable {
 const PLACES: &[Variable] = &[
     variable(
         "HOME",
-        "Where the two below are when they are not set; also where git's own settings are looked for.",
+        "Where the three below are when they are not set; also where git's own settings are looked for.",
     ),
     variable(
         "XDG_CONFIG_HOME",
         "The user's settings are in `palisade/config.toml` below it. Default: `~/.config`.",
+    ),
+    variable(
+        "XDG_DATA_HOME",
+        "Agents are installed in `palisade/agents` below it. Default: `~/.local/share`.",
     ),
     variable(
         "XDG_STATE_HOME",
