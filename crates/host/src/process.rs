@@ -1,10 +1,19 @@
 //! Reading who a process is, and whether it still is.
 
 use palisade_core::ProcessIdentity;
+use std::io::Read;
+use std::sync::OnceLock;
 
+/// Asked for by every lease, label and record, and the same all the time.
 pub fn this_process() -> ProcessIdentity {
-    let pid = std::process::id();
-    ProcessIdentity { pid, start_ticks: start_ticks(pid).unwrap_or(0), boot: boot_id() }
+    static KNOWN: OnceLock<ProcessIdentity> = OnceLock::new();
+    let find = || {
+        let pid = std::process::id();
+        ProcessIdentity { pid, start_ticks: start_ticks(pid).unwrap_or(0), boot: boot_id() }
+    };
+    let known = KNOWN.get_or_init(find);
+    // A child that was forked and not executed is another process.
+    if known.pid == std::process::id() { known.clone() } else { find() }
 }
 
 pub fn identify(pid: u32) -> Option<ProcessIdentity> {
@@ -28,13 +37,21 @@ pub fn label_is_alive(label: &str) -> Option<bool> {
 }
 
 pub fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    read_short("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// A file of `/proc` that is shorter than a page, in one read: it has no size to go by, and every read of it is made
+/// up anew.
+fn read_short(path: &str) -> Option<String> {
+    let mut buffer = [0; 4096];
+    let count = std::fs::File::open(path).ok()?.read(&mut buffer).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..count]).into_owned())
 }
 
 /// Field 22 of `/proc/PID/stat`; the name before it may hold anything, so count from its closing bracket.
 /// A zombie holds no resource any more and does not count.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read_short(&format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
