@@ -3,7 +3,7 @@
 
 use crate::error::AgentError;
 use crate::profile::Profile;
-use crate::record::{Record, SyncMode};
+use crate::record::Record;
 use crate::workshop::{AgentSandbox, Workshop, tree};
 use palisade_core::{HostPath, Method, Policy, SandboxName};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started, copy_in};
@@ -21,7 +21,6 @@ pub struct StartRequest {
     pub allow_dirty: bool,
     pub method: Method,
     pub policy: Policy,
-    pub sync: SyncMode,
     /// Shell patterns of files beside the code that the agent needs.
     pub env_files: Vec<String>,
 }
@@ -127,7 +126,7 @@ impl Workshop<'_> {
         tell: &mut dyn FnMut(Step),
     ) -> Result<AgentSandbox, AgentError> {
         let name = self.name(request, facts)?;
-        let record = Record::new(facts.root.clone(), &facts.branch, &profile.name, request.sync);
+        let record = Record::new(facts.root.clone(), &facts.branch, &profile.name);
         let row = match self.engine.store()?.find(name.as_str()) {
             Ok(row) => {
                 self.of_repository(row.id().as_str(), facts)?;

@@ -97,6 +97,7 @@ impl Workshop<'_> {
     ) -> Result<Homecoming, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
         let facts = Facts::gather(&self.git, &sandbox.record.repository).await?;
+        let _turn = facts.repository.turn().await?;
         let survey = self.fetch(sandbox, &connection, &facts.repository).await?;
         let chosen: Vec<BranchName> = match &request.which {
             Which::Main => {

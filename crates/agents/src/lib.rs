@@ -13,6 +13,6 @@ pub use arrival::{Ready, StartRequest, Step, has_program};
 pub use error::AgentError;
 pub use homecoming::{Branch, Homecoming, SyncRequest, Unsynced, Which};
 pub use profile::{HomeFile, Install, InvalidProfile, Login, Profile, Profiles, UnknownAgent};
-pub use record::{Record, SyncMode};
+pub use record::Record;
 pub use workshop::{AgentSandbox, Workshop};
 pub use worktrees::session_name;

@@ -17,7 +17,7 @@ pub struct Profile {
     pub interactive: Vec<String>,
     /// With the task in the place of the word `{task}`.
     pub task: Vec<String>,
-    /// Added to the interactive command when there is something to go on with.
+    /// Added to the interactive command to go on with the last conversation.
     #[serde(default)]
     pub resume: Vec<String>,
     /// Why it is right here that it asks for no permission.
@@ -119,6 +119,12 @@ impl Profile {
         Some(("home", format!("has a file that is not below the home: {}", bad.path.escape_debug())))
     }
 
+    /// The command for a person, from the start or from where the last one ended.
+    pub fn interactive_command(&self, resume: bool) -> Vec<String> {
+        let rest = if resume { self.resume.as_slice() } else { &[] };
+        self.interactive.iter().chain(rest).cloned().collect()
+    }
+
     /// The command that works on one task and ends.
     pub fn task_command(&self, task: &str) -> Vec<String> {
         self.task.iter().map(|word| if word == TASK { task.to_owned() } else { word.clone() }).collect()
@@ -204,6 +210,9 @@ unattended = "it never asks"
         let profiles = Profiles::load([("a.toml", OWN), ("b.toml", again.as_str())]).unwrap();
         assert_eq!(profiles.get("claude").unwrap().description, "my own");
         assert_eq!(profiles.get("mine").unwrap().task_command("fix it"), ["mine", "--do", "fix it"]);
+        let codex = profiles.get("codex").unwrap();
+        assert_eq!(codex.interactive_command(true)[2..], ["resume", "--last"]);
+        assert_eq!(codex.interactive_command(false), codex.interactive);
     }
 
     #[test]

@@ -9,17 +9,6 @@ use std::os::unix::fs::OpenOptionsExt;
 const VERSION: u32 = 1;
 const FILE: &str = "agent.json";
 
-/// When work comes home by itself, as refs and never into a checked-out tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum SyncMode {
-    #[default]
-    Manual,
-    OnCommit,
-    OnIdle,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     version: u32,
@@ -28,13 +17,11 @@ pub struct Record {
     branch: String,
     /// The profile it was last started with.
     pub agent: String,
-    #[serde(default)]
-    pub sync: SyncMode,
 }
 
 impl Record {
-    pub fn new(repository: HostPath, branch: &BranchName, agent: &str, sync: SyncMode) -> Self {
-        Self { version: VERSION, repository, branch: branch.as_str().into(), agent: agent.into(), sync }
+    pub fn new(repository: HostPath, branch: &BranchName, agent: &str) -> Self {
+        Self { version: VERSION, repository, branch: branch.as_str().into(), agent: agent.into() }
     }
 
     /// The host's branch that was sent in last.
@@ -76,7 +63,7 @@ mod tests {
         let dir = SandboxDir::new(HostPath::new(place.path()).unwrap());
         assert_eq!(Record::read(&dir).unwrap(), None);
         let branch = BranchName::new("feature/x").unwrap();
-        let record = Record::new(HostPath::new("/repo").unwrap(), &branch, "claude", SyncMode::OnCommit);
+        let record = Record::new(HostPath::new("/repo").unwrap(), &branch, "claude");
         record.write(&dir).unwrap();
         assert_eq!(Record::read(&dir).unwrap().as_ref(), Some(&record));
         assert_eq!(record.branch(), Some(branch));

@@ -239,3 +239,19 @@ async fn what_would_be_lost_is_described_by_commits_and_files() {
     assert_eq!(description.commits, [format!("{id} rewrite \\u{{1b}}[31m")]);
     assert_eq!(description.files, ["new", "readme"]);
 }
+
+#[tokio::test]
+async fn several_that_come_home_at_once_take_turns() {
+    let scene = Scene::new();
+    scene.send().await;
+    scene.inside("echo work > code && echo more > new");
+    scene.sync(Divergence::Wait).await;
+    let syncs = (0..4).map(|_| scene.sync(Divergence::Wait));
+    let mut syncs: Vec<_> = syncs.map(Box::pin).collect();
+    let (first, rest) = syncs.split_at_mut(2);
+    let (one, two) = first.split_at_mut(1);
+    let (three, four) = rest.split_at_mut(1);
+    let expected = Applied { commits: Commits::Same, work: Work::Laid { paths: paths(&["code", "new"]) } };
+    let all = tokio::join!(&mut one[0], &mut two[0], &mut three[0], &mut four[0]);
+    assert_eq!(all, (expected.clone(), expected.clone(), expected.clone(), expected));
+}

@@ -148,6 +148,7 @@ impl Scene {
 
     pub(crate) async fn sync(&self, on_divergence: Divergence) -> Applied {
         let facts = self.facts().await;
+        let _turn = facts.repository.turn().await.unwrap();
         let snapshot = self.tree(&Here).snapshot().await.unwrap();
         let fetched = self.try_fetch(snapshot.branch.as_str(), snapshot.work.is_some()).await.unwrap();
         let application = Application {

@@ -4,7 +4,7 @@ use super::workshop;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_agents::{AgentSandbox, SyncMode};
+use palisade_agents::AgentSandbox;
 use palisade_core::{HostPath, SandboxName, State, printable};
 use serde::Serialize;
 
@@ -26,7 +26,6 @@ pub(crate) struct Listed<'a> {
     repository: &'a HostPath,
     /// The host's branch that was sent in last.
     branch: Option<String>,
-    sync: SyncMode,
 }
 
 impl<'a> From<&'a AgentSandbox> for Listed<'a> {
@@ -38,7 +37,6 @@ impl<'a> From<&'a AgentSandbox> for Listed<'a> {
             agent: &record.agent,
             repository: &record.repository,
             branch: record.branch().map(|branch| branch.to_string()),
-            sync: record.sync,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
-use palisade_agents::{Install, Profile, Profiles, Ready, StartRequest, SyncMode, Workshop};
+use palisade_agents::{Install, Profile, Profiles, Ready, StartRequest, Workshop};
 use palisade_core::{
     ExitCode, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Workspace, printable,
 };
@@ -51,9 +51,9 @@ pub(crate) struct Arguments {
     /// Go on with what is committed, and leave other changes behind
     #[arg(long)]
     pub(crate) allow_dirty: bool,
-    /// When work comes home by itself, as refs: manual, on-commit or on-idle
-    #[arg(long, value_enum, default_value = "manual")]
-    pub(crate) sync: Mode,
+    /// Go on with the agent's last conversation
+    #[arg(long, conflicts_with_all = ["task", "task_file", "fresh"])]
+    pub(crate) resume: bool,
     /// Start the agent and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
@@ -75,23 +75,6 @@ pub(crate) struct Arguments {
     /// Processor limit, such as 2 or 0.5
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cpus: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Mode {
-    Manual,
-    OnCommit,
-    OnIdle,
-}
-
-impl From<Mode> for SyncMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Manual => SyncMode::Manual,
-            Mode::OnCommit => SyncMode::OnCommit,
-            Mode::OnIdle => SyncMode::OnIdle,
-        }
-    }
 }
 
 impl Arguments {
@@ -148,7 +131,13 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let work = Work { context, ready: &ready, profile, program: &program, layout: &layout, session };
     match task {
         Some(task) if !arguments.detach => work.to_the_end(&task).await,
-        task => work.in_a_session(task.as_deref(), arguments.detach).await,
+        task => {
+            let command = match task {
+                Some(task) => profile.task_command(&task),
+                None => profile.interactive_command(arguments.resume),
+            };
+            work.in_a_session(command, arguments.detach).await
+        }
     }
 }
 
@@ -196,12 +185,8 @@ impl Work<'_> {
         Ok(status)
     }
 
-    async fn in_a_session(&self, task: Option<&str>, detach: bool) -> Result<Status, Failure> {
+    async fn in_a_session(&self, command: Vec<String>, detach: bool) -> Result<Status, Failure> {
         let connection = &self.ready.connection;
-        let command = match task {
-            Some(task) => self.profile.task_command(task),
-            None => self.profile.interactive.clone(),
-        };
         let call = self.call(command, Input::Relayed, Tty::Yes);
         let request = ExecRequest { detached: detach, ..call.request(self.layout) };
         let back = attach::way_back(connection.row.name.as_str(), &self.session);
@@ -305,7 +290,6 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
         allow_dirty: arguments.allow_dirty,
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
-        sync: arguments.sync.into(),
         env_files: ENV_FILES.map(str::to_owned).into(),
     })
 }
