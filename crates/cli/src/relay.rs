@@ -8,6 +8,7 @@ use crate::writer::Writer;
 use crate::{Status, output};
 use palisade_core::{Assignment, Layout, printable};
 use palisade_engine::EngineError;
+use palisade_host::signals::held_back;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
@@ -248,8 +249,10 @@ impl Signals {
             SignalKind::user_defined2(),
         ];
         let (hear, heard) = mpsc::unbounded_channel();
-        for kind in FORWARDED {
-            if let Ok(mut stream) = signal(kind) {
+        let numbers = FORWARDED.map(|kind| kind.as_raw_value());
+        let streams = held_back(&numbers, || FORWARDED.map(|kind| (kind, signal(kind))));
+        for (kind, stream) in streams {
+            if let Ok(mut stream) = stream {
                 let hear = hear.clone();
                 tokio::spawn(
                     async move { while stream.recv().await.is_some() && hear.send(kind).is_ok() {} },

@@ -5,4 +5,5 @@ pub mod descriptors;
 pub mod fault;
 pub mod memory;
 pub mod process;
+pub mod signals;
 pub mod tree;

@@ -231,8 +231,10 @@ impl Drop for Closing {
 /// Resolves when this process is asked to end, by SIGTERM or SIGINT.
 pub fn terminate_signal() -> std::io::Result<BoxFuture<'static, ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
+    let numbers = kinds.map(|kind| kind.as_raw_value());
+    let [terminate, interrupt] = palisade_host::signals::held_back(&numbers, || kinds.map(signal));
+    let (mut terminate, mut interrupt) = (terminate?, interrupt?);
     Ok(Box::pin(async move {
         tokio::select! {
             _ = terminate.recv() => {}
