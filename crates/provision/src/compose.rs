@@ -1,0 +1,300 @@
+//! What a compose file says of a project: its services, the ports they publish, the variables they need and the
+//! files of the project that they use. Read from the text alone; what the file includes from elsewhere is named.
+
+use crate::files::{self, FileUse};
+use crate::interpolation::{Otherwise, references};
+use crate::ports::{self, Port};
+use crate::yaml::{Kind, NodeId, Tree, YamlError};
+use std::collections::BTreeMap;
+
+/// A compose file that has been read.
+#[derive(Debug)]
+pub struct ComposeFile {
+    pub(crate) text: String,
+    pub(crate) tree: Tree,
+    pub services: Vec<Service>,
+    pub variables: Vec<Variable>,
+    pub files: Vec<FileUse>,
+    /// Other files that this one takes services from (`include`, `extends`). What they publish is not seen here.
+    pub elsewhere: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    pub name: String,
+    /// From 1.
+    pub line: usize,
+    pub ports: Vec<Port>,
+    /// A name that only one container on the engine can have.
+    pub container_name: Option<String>,
+    pub image: Option<String>,
+    pub network: ServiceNetwork,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceNetwork {
+    Own,
+    /// `network_mode: host`: what the service listens on is a port of the host, whatever `ports` says.
+    Host,
+}
+
+/// A variable that the file leaves to whoever starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    /// The services that use it; none for one that only networks, volumes and the like use.
+    pub services: Vec<String>,
+    pub need: Need,
+}
+
+/// Whether the file works without a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// At least one use has no default.
+    Needed,
+    /// Every use has a default; this is the first.
+    Optional { default: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ComposeError {
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    #[error("it has no services")]
+    NoServices,
+}
+
+impl ComposeFile {
+    pub fn read(text: impl Into<String>) -> Result<Self, ComposeError> {
+        let text = text.into();
+        let tree = Tree::read(&text)?;
+        let root = tree.root().ok_or(ComposeError::NoServices)?;
+        let entries = tree.get(root, "services").map(|services| tree.entries(services)).unwrap_or_default();
+        if entries.is_empty() {
+            return Err(ComposeError::NoServices);
+        }
+        let services = entries.iter().map(|(name, node)| service(&tree, name, *node)).collect();
+        let variables = variables(&tree, root, &entries);
+        let files = files::uses(&tree, root, &entries);
+        let elsewhere = elsewhere(&tree, root, &entries);
+        Ok(Self { text, tree, services, variables, files, elsewhere })
+    }
+}
+
+fn service(tree: &Tree, name: &str, node: NodeId) -> Service {
+    let text = |key| tree.get(node, key).and_then(|it| tree.text(it)).map(str::to_owned);
+    Service {
+        name: name.to_owned(),
+        line: tree.node(node).line,
+        ports: tree.get(node, "ports").map(|list| ports::ports(tree, list)).unwrap_or_default(),
+        container_name: text("container_name"),
+        image: text("image"),
+        network: match text("network_mode").as_deref() {
+            Some("host") => ServiceNetwork::Host,
+            _ => ServiceNetwork::Own,
+        },
+    }
+}
+
+/// Variables by name in the order of their first use, those of the services first.
+fn variables(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<Variable> {
+    let mut found = Found::default();
+    for (name, node) in services {
+        let mut scalars = Vec::new();
+        below(tree, *node, &mut scalars);
+        for scalar in scalars {
+            found.text(tree.text(scalar).unwrap_or_default(), Some(name));
+        }
+        for variable in passed_through(tree, *node) {
+            found.use_of(&variable, Some(name), None);
+        }
+    }
+    for (key, node) in tree.entries(root) {
+        // Extensions are seen where they are used.
+        if key == "services" || key.starts_with("x-") {
+            continue;
+        }
+        let mut scalars = Vec::new();
+        below(tree, node, &mut scalars);
+        for scalar in scalars {
+            found.text(tree.text(scalar).unwrap_or_default(), None);
+        }
+    }
+    found.variables
+}
+
+/// `environment` entries without a value take that of whoever starts the file.
+fn passed_through(tree: &Tree, service: NodeId) -> Vec<String> {
+    let Some(environment) = tree.get(service, "environment") else { return Vec::new() };
+    match &tree.node(environment).kind {
+        Kind::Sequence(elements) => {
+            let words = elements.iter().filter_map(|element| tree.text(*element));
+            words.filter(|word| !word.contains(['=', '$']) && !word.is_empty()).map(str::to_owned).collect()
+        }
+        Kind::Mapping(_) => {
+            let entries = tree.entries(environment).into_iter();
+            entries.filter(|(_, value)| is_null(tree, *value)).map(|(name, _)| name.to_owned()).collect()
+        }
+        Kind::Scalar { .. } => Vec::new(),
+    }
+}
+
+fn is_null(tree: &Tree, id: NodeId) -> bool {
+    use crate::yaml::Quoting;
+    match &tree.node(id).kind {
+        Kind::Scalar { text, quoting: Quoting::Plain } => matches!(text.as_str(), "" | "~" | "null"),
+        _ => false,
+    }
+}
+
+/// The scalars below a node that are not keys, what it merges in and what it aliases included. Each node is looked
+/// at once, however many aliases lead to it.
+pub(crate) fn below(tree: &Tree, id: NodeId, found: &mut Vec<NodeId>) {
+    let mut seen = std::collections::HashSet::new();
+    let mut waiting = vec![id];
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        match &tree.node(id).kind {
+            Kind::Scalar { .. } => found.push(id),
+            Kind::Sequence(elements) => waiting.extend(elements.iter().rev()),
+            Kind::Mapping(_) => waiting.extend(tree.entries(id).into_iter().rev().map(|(_, value)| value)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    variables: Vec<Variable>,
+    places: BTreeMap<String, usize>,
+}
+
+impl Found {
+    fn text(&mut self, text: &str, service: Option<&str>) {
+        for reference in references(text) {
+            let default = match reference.otherwise {
+                Otherwise::Default(default) => Some(default),
+                // What is replaced when it is set needs no value to work.
+                Otherwise::Replaced(_) => Some(String::new()),
+                Otherwise::Nothing | Otherwise::Refused(_) => None,
+            };
+            self.use_of(&reference.name, service, default);
+        }
+    }
+
+    fn use_of(&mut self, name: &str, service: Option<&str>, default: Option<String>) {
+        let need = default.map_or(Need::Needed, |default| Need::Optional { default });
+        let at = *self.places.entry(name.to_owned()).or_insert_with(|| {
+            let (name, need) = (name.to_owned(), need.clone());
+            self.variables.push(Variable { name, services: Vec::new(), need });
+            self.variables.len() - 1
+        });
+        let variable = &mut self.variables[at];
+        if need == Need::Needed {
+            variable.need = need;
+        }
+        if let Some(service) = service
+            && !variable.services.iter().any(|known| known == service)
+        {
+            variable.services.push(service.to_owned());
+        }
+    }
+}
+
+fn elsewhere(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(include) = tree.get(root, "include") {
+        for entry in tree.elements(include) {
+            let paths = if tree.text(*entry).is_some() { Some(*entry) } else { tree.get(*entry, "path") };
+            let Some(paths) = paths else { continue };
+            let several = tree.elements(paths).iter().copied();
+            found.extend(std::iter::once(paths).chain(several).filter_map(|path| tree.text(path)));
+        }
+    }
+    for (_, service) in services {
+        let file = tree.get(*service, "extends").and_then(|extends| tree.get(extends, "file"));
+        found.extend(file.and_then(|file| tree.text(file)));
+    }
+    let mut unique: Vec<String> = Vec::new();
+    for path in found {
+        if !unique.iter().any(|known| known == path) {
+            unique.push(path.to_owned());
+        }
+    }
+    unique
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, services: &[&str], need: Need) -> Variable {
+        Variable { name: name.into(), services: services.iter().map(|it| (*it).to_owned()).collect(), need }
+    }
+
+    #[test]
+    fn variables_are_found_wherever_they_are() {
+        let text = "\
+x-common: &common
+  environment: &env
+    LOG: ${LOG:-info}
+services:
+  api:
+    <<: *common
+    image: api:${TAG:?set TAG}
+    environment:
+      <<: *env
+      DATABASE_URL: postgres://${USER_NAME}:$PASSWORD@db/${DB:-app}
+      PASSED:
+      PRICE: 5$$
+    ports: ['${API_PORT:-8080}:80']
+  worker:
+    image: api:${TAG:-latest}
+    environment: [TOKEN, \"LEVEL=${LOG:-debug}\"]
+volumes:
+  data:
+    name: ${VOLUME}
+";
+        let needed = || Need::Needed;
+        let optional = |default: &str| Need::Optional { default: default.into() };
+        assert_eq!(
+            ComposeFile::read(text).unwrap().variables,
+            [
+                variable("TAG", &["api", "worker"], needed()),
+                variable("USER_NAME", &["api"], needed()),
+                variable("PASSWORD", &["api"], needed()),
+                variable("DB", &["api"], optional("app")),
+                variable("LOG", &["api", "worker"], optional("info")),
+                variable("API_PORT", &["api"], optional("8080")),
+                variable("PASSED", &["api"], needed()),
+                variable("TOKEN", &["worker"], needed()),
+                variable("VOLUME", &[], needed()),
+            ]
+        );
+    }
+
+    #[test]
+    fn files_it_takes_services_from_are_named_once() {
+        let text = "\
+include:
+  - one.yml
+  - path: [two.yml, three.yml]
+services:
+  a: {extends: {file: base.yml, service: a}}
+  b: {extends: {file: base.yml, service: b}}
+  c: {extends: a}
+";
+        assert_eq!(
+            ComposeFile::read(text).unwrap().elsewhere,
+            ["one.yml", "two.yml", "three.yml", "base.yml"]
+        );
+    }
+
+    #[test]
+    fn a_file_without_services_is_refused() {
+        for text in ["", "version: '3'\n", "services:\n", "[]"] {
+            assert_eq!(ComposeFile::read(text).unwrap_err(), ComposeError::NoServices, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a project's services need, and giving it to them: discovery in compose files, ports, secrets, files.
+//!
+//! Invariants this room keeps:
+//! - Planning is pure: what is found in a compose file and what is changed in it are functions of its text.
+//! - A file is edited in place, at the bytes of the value that changes; all other bytes stay.
+
+mod compose;
+mod files;
+mod interpolation;
+mod parameterise;
+mod ports;
+mod yaml;
+
+pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
+pub use files::{FileKind, FileUse};
+pub use interpolation::{Otherwise, Reference, references};
+pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
+pub use ports::{Port, Protocol, Published};
+pub use yaml::YamlError;
