@@ -5,7 +5,7 @@ use crate::error::AgentError;
 use crate::profile::Profile;
 use crate::record::Record;
 use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::{HostPath, Method, Policy, SandboxName};
+use palisade_core::{Foundation, HostPath, Method, Policy, SandboxName};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started, copy_in};
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_store::StoreError;
@@ -21,6 +21,7 @@ pub struct StartRequest {
     pub allow_dirty: bool,
     pub method: Method,
     pub policy: Policy,
+    pub foundation: Foundation,
     /// Shell patterns of files beside the code that the agent needs.
     pub env_files: Vec<String>,
 }
@@ -134,8 +135,13 @@ impl Workshop<'_> {
                 row
             }
             Err(StoreError::NotFound { .. }) => {
-                let (method, policy) = (request.method, request.policy.clone());
-                let row = self.engine.create(CreateRequest { name: name.clone(), method, policy }).await?;
+                let wanted = CreateRequest {
+                    name: name.clone(),
+                    method: request.method,
+                    policy: request.policy.clone(),
+                    foundation: request.foundation.clone(),
+                };
+                let row = self.engine.create(wanted).await?;
                 tell(Step::Created(name));
                 row
             }

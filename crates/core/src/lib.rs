@@ -2,6 +2,7 @@
 //! backend fills. Nothing here touches a file, a process or a socket.
 
 pub mod backend;
+pub mod environment;
 pub mod error;
 pub mod event;
 pub mod id;
@@ -27,6 +28,7 @@ pub use backend::{
     Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Layout, Leftover, Liveness,
     Stream,
 };
+pub use environment::{EnvironmentName, Foundation, ImageReference, InvalidReference, Root, ToolName};
 pub use error::{Diagnostic, ErrorCode, ExitCode};
 pub use event::Event;
 pub use id::SandboxId;

@@ -19,29 +19,30 @@ pub struct InvalidName {
     reason: String,
 }
 
+/// The rule for names; `what` is who bears it, as in "a sandbox name".
+pub(crate) fn checked(what: &str, text: &str) -> Result<String, InvalidName> {
+    let refuse = |reason: String| Err(InvalidName { reason });
+    if text.is_empty() {
+        return refuse(format!("{what} cannot be empty"));
+    }
+    if text.len() > MAX_LEN {
+        return refuse(format!("{what} has at most {MAX_LEN} characters, this one has {}", text.len()));
+    }
+    if text.starts_with('-') {
+        return refuse(format!("{what} starts with a letter or a digit"));
+    }
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match text.chars().find(|&c| !allowed(c)) {
+        Some(bad) => {
+            refuse(format!("{what} has only a-z, 0-9 and '-'; {} is not allowed", bad.escape_debug()))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
 impl SandboxName {
     pub fn new(text: &str) -> Result<Self, InvalidName> {
-        let refuse = |reason: String| Err(InvalidName { reason });
-        if text.is_empty() {
-            return refuse("a sandbox name cannot be empty".into());
-        }
-        if text.len() > MAX_LEN {
-            return refuse(format!(
-                "a sandbox name has at most {MAX_LEN} characters, this one has {}",
-                text.len()
-            ));
-        }
-        if text.starts_with('-') {
-            return refuse("a sandbox name starts with a letter or a digit".into());
-        }
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        match text.chars().find(|&c| !allowed(c)) {
-            Some(bad) => refuse(format!(
-                "a sandbox name has only a-z, 0-9 and '-'; {} is not allowed",
-                bad.escape_debug()
-            )),
-            None => Ok(Self(text.to_owned())),
-        }
+        checked("a sandbox name", text).map(Self)
     }
 
     pub fn as_str(&self) -> &str {

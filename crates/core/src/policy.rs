@@ -105,9 +105,16 @@ pub struct Policy {
     /// A directory of Palisade's own that stands as the home of a one-off run, so that it lasts beyond the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_home: Option<HostPath>,
+    /// Whether programs may change the files of the system they run on, for themselves only.
+    #[serde(default = "read_only")]
+    pub root: Access,
     /// Show the host's `/opt` read-only.
     pub opt: bool,
     pub resources: Resources,
+}
+
+fn read_only() -> Access {
+    Access::ReadOnly
 }
 
 impl Default for Policy {
@@ -121,6 +128,7 @@ impl Default for Policy {
             tools: Vec::new(),
             programs: Vec::new(),
             kept_home: None,
+            root: Access::ReadOnly,
             opt: false,
             resources: Resources::default(),
         }

@@ -1,5 +1,6 @@
 //! Everything a backend needs to know to build one sandbox.
 
+use crate::environment::Foundation;
 use crate::id::SandboxId;
 use crate::method::Method;
 use crate::name::SandboxName;
@@ -60,6 +61,9 @@ pub struct SandboxSpec {
     pub name: Option<SandboxName>,
     pub method: Method,
     pub policy: Policy,
+    /// What it is made from.
+    #[serde(default, skip_serializing_if = "Foundation::is_plain")]
+    pub foundation: Foundation,
     /// `None` for one-off runs, which keep nothing.
     pub dir: Option<SandboxDir>,
     pub identity: HostIdentity,

@@ -30,6 +30,15 @@ const SANDBOX: &str = r#"{
     "identity": { "uid": 1910000000, "gid": 1910000000 },
     "owner": "abcdefghijkmnpqrstuvwxyz"
 }"#;
+/// What was added when sandboxes learnt to be made from environments.
+const FOUNDATION: &str = r#"{
+    "environment": "ruby",
+    "image": "palisade-ruby:latest",
+    "root": { "kind": "directory", "path": "/srv/roots/ruby" },
+    "requires": ["ruby"],
+    "command": ["/usr/bin/irb"],
+    "workdir": "/workspace/app"
+}"#;
 const WORKSPACES: [&str; 2] = [r#"{ "kind": "own" }"#, r#"{ "kind": "scratch" }"#];
 const EVENTS: [&str; 5] = [
     r#"{ "event": "state", "from": "created", "to": "starting", "reason": null }"#,
@@ -70,6 +79,9 @@ fn contains(now: &Value, written: &Value) -> bool {
 #[test]
 fn a_sandbox_recorded_by_an_older_version_is_read_by_this_one() {
     reads_back::<SandboxSpec>(&sandbox());
+    let mut with_foundation = sandbox();
+    with_foundation["foundation"] = serde_json::from_str(FOUNDATION).unwrap();
+    reads_back::<SandboxSpec>(&with_foundation);
     WORKSPACES.iter().for_each(|text| reads_back::<Workspace>(&serde_json::from_str(text).unwrap()));
 }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
-use palisade_core::{Backend, Method, Policy, SandboxDir, SandboxName, SandboxSpec, spans};
+use palisade_core::{Backend, Foundation, Method, Policy, SandboxDir, SandboxName, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{NewSandbox, Row};
@@ -15,6 +15,7 @@ pub struct CreateRequest {
     pub name: SandboxName,
     pub method: Method,
     pub policy: Policy,
+    pub foundation: Foundation,
 }
 
 impl Engine {
@@ -33,6 +34,7 @@ impl Engine {
             name: Some(request.name),
             method: request.method,
             policy: request.policy,
+            foundation: request.foundation,
             identity: self.identity(),
             owner: self.owner()?.to_owned(),
         };

@@ -6,7 +6,9 @@ use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::observe::{about, observe, verb_span};
 use crate::way_out;
-use palisade_core::{Backend, HostIdentity, Layout, Method, Policy, SandboxId, SandboxSpec, spans};
+use palisade_core::{
+    Backend, Foundation, HostIdentity, Layout, Method, Policy, SandboxId, SandboxSpec, spans,
+};
 use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_protocol::Open;
@@ -20,6 +22,7 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 pub struct OneOffRequest {
     pub method: Method,
     pub policy: Policy,
+    pub foundation: Foundation,
     /// Whom it runs as on the host; without one, a uid of this process's own when root starts it.
     pub identity: Option<HostIdentity>,
 }
@@ -57,13 +60,14 @@ impl Engine {
         request: OneOffRequest,
         first: impl FnOnce(&Layout) -> Open,
     ) -> Result<(OneOff, (StreamSender, StreamReceiver)), EngineError> {
-        let OneOffRequest { method, policy, identity } = request;
+        let OneOffRequest { method, policy, foundation, identity } = request;
         let backend = self.backend(method)?;
         let spec = SandboxSpec {
             id: new_id().map_err(EngineError::io("make an id"))?,
             name: None,
             method,
             policy,
+            foundation,
             dir: None,
             identity: identity.unwrap_or_else(|| self.identity()),
             owner: self.owner()?.to_owned(),

@@ -6,7 +6,8 @@ use crate::cgroup::Means;
 use crate::machine;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
-    BackendError, Check, HostIdentity, Method, Policy, Preflight, SandboxId, SandboxSpec, Workspace,
+    BackendError, Check, Foundation, HostIdentity, Method, Policy, Preflight, SandboxId, SandboxSpec,
+    Workspace,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -121,6 +122,7 @@ fn trial_spec() -> SandboxSpec {
         name: None,
         method: Method::Bwrap,
         policy: Policy { workspace: Workspace::Scratch, ..Policy::default() },
+        foundation: Foundation::default(),
         dir: None,
         identity,
         owner: "preflight".into(),

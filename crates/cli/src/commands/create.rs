@@ -4,7 +4,7 @@ use crate::arguments::PolicyFlags;
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{SandboxName, Workspace};
+use palisade_core::{Foundation, SandboxName, Workspace};
 use palisade_engine::CreateRequest;
 
 /// Create a sandbox that keeps its home and workspace
@@ -31,7 +31,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         None => Workspace::Own,
     };
     let policy = context.policy(workspace)?;
-    let row = context.engine.create(CreateRequest { name, method: context.method(), policy }).await?;
+    let foundation = Foundation::default();
+    let request = CreateRequest { name, method: context.method(), policy, foundation };
+    let row = context.engine.create(request).await?;
     if arguments.start {
         super::start::start(context, row.name.as_str()).await?;
     }

@@ -6,7 +6,7 @@ use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{telemetry, terminal};
-use palisade_core::{Layout, Workspace};
+use palisade_core::{Foundation, Layout, Workspace};
 use palisade_engine::OneOffRequest;
 use std::ffi::OsString;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let method = context.method();
     context.announce(method);
     context.require_guest()?;
-    let request = OneOffRequest { method, policy, identity: None };
+    let request = OneOffRequest { method, policy, foundation: Foundation::default(), identity: None };
     once(context, request, arguments.command, variables, Layout::clone).await
 }
 

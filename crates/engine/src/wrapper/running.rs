@@ -5,7 +5,7 @@ use super::error::WrapperError;
 use super::record::{Record, VERSION};
 use crate::error::EngineError;
 use crate::one_off::OneOffRequest;
-use palisade_core::{HostPath, Layout};
+use palisade_core::{Foundation, HostPath, Layout};
 use rustix::fs::FlockOperation;
 use std::ffi::OsString;
 use std::fs::File;
@@ -51,7 +51,12 @@ impl Wrapper {
 
     pub fn request(&self) -> OneOffRequest {
         let Record { method, policy, identity, .. } = &self.record;
-        OneOffRequest { method: *method, policy: policy.clone(), identity: *identity }
+        OneOffRequest {
+            method: *method,
+            policy: policy.clone(),
+            foundation: Foundation::default(),
+            identity: *identity,
+        }
     }
 
     /// The sandbox's layout, with the wrapper's own directories first on its search path.

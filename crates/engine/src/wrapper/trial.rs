@@ -5,7 +5,7 @@ use super::error::WrapperError;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::one_off::{OneOff, OneOffRequest};
-use palisade_core::{Access, CheckStatus, Enforcement, Method, Policy, Workspace, printable};
+use palisade_core::{Access, CheckStatus, Enforcement, Foundation, Method, Policy, Workspace, printable};
 use palisade_protocol::client::{StreamEvent, StreamReceiver};
 use palisade_protocol::{ExecRequest, Open};
 use std::ffi::OsString;
@@ -45,7 +45,7 @@ impl Engine {
         {
             *access = Access::ReadOnly;
         }
-        let request = OneOffRequest { method, policy, identity: None };
+        let request = OneOffRequest { method, policy, foundation: Foundation::default(), identity: None };
         let fixed = ["/bin/sh", "-c", LOOK, "sh"].map(|word| word.as_bytes().to_vec());
         let words = executables.iter().map(|word| word.as_bytes().to_vec());
         let look = ExecRequest {

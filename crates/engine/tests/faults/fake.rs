@@ -1,8 +1,8 @@
 //! A backend that does nothing but remember what it was asked, and fails or hangs where a test wants it to.
 
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, HostIdentity, HostPath, Layout, Leftover, Liveness,
-    Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Foundation, HostIdentity, HostPath, Layout, Leftover,
+    Liveness, Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
 };
 use palisade_engine::{BackendProvider, CreateRequest, Engine, EngineConfig};
 use palisade_host::process;
@@ -247,6 +247,7 @@ impl Scene {
             name: Some(SandboxName::new(name).unwrap()),
             method: Method::Bwrap,
             policy: Policy::default(),
+            foundation: Foundation::default(),
             identity: HostIdentity { uid: 1, gid: 1 },
             owner: "owner".into(),
         };
@@ -263,7 +264,12 @@ impl Scene {
 }
 
 pub(crate) fn request(name: &str) -> CreateRequest {
-    CreateRequest { name: SandboxName::new(name).unwrap(), method: Method::Bwrap, policy: Policy::default() }
+    CreateRequest {
+        name: SandboxName::new(name).unwrap(),
+        method: Method::Bwrap,
+        policy: Policy::default(),
+        foundation: Foundation::default(),
+    }
 }
 
 /// A process that has ended.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of the scene")]
 
-use palisade_core::{HostIdentity, Method, Policy, SandboxId, SandboxName, SandboxSpec};
+use palisade_core::{Foundation, HostIdentity, Method, Policy, SandboxId, SandboxName, SandboxSpec};
 use palisade_store::{NewSandbox, ProcessIdentity, Store};
 use std::path::Path;
 use tempfile::TempDir;
@@ -40,6 +40,7 @@ pub(crate) fn sandbox(number: u32, name: &str) -> NewSandbox {
         name: Some(SandboxName::new(name).unwrap()),
         method: Method::Bwrap,
         policy: Policy::default(),
+        foundation: Foundation::default(),
         dir: None,
         identity: HostIdentity { uid: 1000, gid: 1000 },
         owner: "instance-of-the-test".into(),

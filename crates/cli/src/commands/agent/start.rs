@@ -9,7 +9,8 @@ use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
 use palisade_agents::{Install, Profile, Profiles, Ready, StartRequest, Workshop};
 use palisade_core::{
-    ExitCode, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Workspace, printable,
+    ExitCode, Foundation, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName,
+    Workspace, printable,
 };
 use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
 use palisade_engine::{Connection, SessionStart};
@@ -290,6 +291,7 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
         allow_dirty: arguments.allow_dirty,
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
+        foundation: Foundation::default(),
         env_files: ENV_FILES.map(str::to_owned).into(),
     })
 }
