@@ -9,6 +9,7 @@ mod files;
 mod interpolation;
 mod parameterise;
 mod ports;
+mod slots;
 mod yaml;
 
 pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
@@ -16,4 +17,5 @@ pub use files::{FileKind, FileUse};
 pub use interpolation::{Otherwise, Reference, references};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
+pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slots};
 pub use yaml::YamlError;
