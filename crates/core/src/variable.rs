@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VariableName(String);
 
 /// A variable and the value to give it; without one, the host's own value is meant.
@@ -25,6 +25,10 @@ pub enum InvalidVariable {
 }
 
 impl VariableName {
+    pub fn new(text: &str) -> Result<Self, InvalidVariable> {
+        Self::parse(text.as_bytes())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -5,6 +5,7 @@
 //! - A file is edited in place, at the bytes of the value that changes; all other bytes stay.
 
 mod compose;
+mod env_file;
 mod files;
 mod interpolation;
 mod parameterise;
@@ -13,6 +14,7 @@ mod slots;
 mod yaml;
 
 pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
+pub use env_file::{LONGEST_VALUE, UnwritableValue, write as write_variable};
 pub use files::{FileKind, FileUse};
 pub use interpolation::{Otherwise, Reference, references};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
