@@ -2,14 +2,14 @@
 
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, SandboxName};
 use palisade_engine::EngineError;
-use palisade_workspace::{Change, GitError, InsideError, NotUsable};
+use palisade_workspace::{Change, GitError, GitVersion, InsideError, NotUsable};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
-    Repository(#[from] NotUsable),
+    Repository(NotUsable),
     #[error("{} has {} that {} not committed: {}", .root.as_path().display(), files(.changes.len()), if .changes.len() == 1 { "is" } else { "are" }, few(.changes))]
     Uncommitted { root: HostPath, changes: Vec<Change> },
     #[error("{} has a name from which no sandbox's can be made", .root.as_path().display())]
@@ -30,11 +30,25 @@ pub enum AgentError {
     Io { what: String, source: std::io::Error },
 }
 
+impl From<NotUsable> for AgentError {
+    /// A git that cannot be used is no fault of the repository's.
+    fn from(error: NotUsable) -> Self {
+        match error {
+            NotUsable::Git(git @ (GitError::Old { .. } | GitError::NotStarted { .. })) => Self::Git(git),
+            other => Self::Repository(other),
+        }
+    }
+}
+
 impl AgentError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
+}
+
+fn install_git() -> String {
+    format!("install git {} or later and put it first on the PATH", GitVersion::OLDEST)
 }
 
 fn files(count: usize) -> String {
@@ -63,6 +77,8 @@ impl Diagnostic for AgentError {
             Self::NotAnAgents { .. } => "not-an-agents-sandbox",
             Self::OtherRepository { .. } => "other-repository",
             Self::Unsynced { .. } => "unsynced-work",
+            Self::Git(GitError::Old { .. }) => "git-too-old",
+            Self::Git(GitError::NotStarted { .. }) => "git-missing",
             Self::Git(_) => "git",
             Self::Inside(_) => "git-inside",
             Self::NoWorktree { .. } => "worktree-not-found",
@@ -79,6 +95,7 @@ impl Diagnostic for AgentError {
             | Self::NotAnAgents { .. }
             | Self::OtherRepository { .. }
             | Self::Unsynced { .. } => ExitCode::Conflict,
+            Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
             Self::Git(GitError::Slow { .. }) | Self::Inside(InsideError::Slow { .. }) => ExitCode::Timeout,
             Self::NoName { .. } => ExitCode::Usage,
             Self::NoWorktree { .. } => ExitCode::NotFound,
@@ -104,6 +121,12 @@ impl Diagnostic for AgentError {
                 format!("or give it up by name: --discard {name}"),
             ],
             Self::NoWorktree { name, .. } => one(format!("list them: palisade agent worktree ls {name}")),
+            Self::Git(GitError::Old { .. }) => vec![
+                "an agent's work is merged with git merge-tree --write-tree, which older versions lack"
+                    .into(),
+                install_git(),
+            ],
+            Self::Git(GitError::NotStarted { .. }) => vec![install_git()],
             Self::Git(_) | Self::Inside(_) | Self::Io { .. } => Vec::new(),
         }
     }

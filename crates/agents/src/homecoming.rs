@@ -95,6 +95,7 @@ impl Workshop<'_> {
         sandbox: &AgentSandbox,
         request: &SyncRequest,
     ) -> Result<Homecoming, AgentError> {
+        self.git.require().await?;
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
         let facts = Facts::gather(&self.git, &sandbox.record.repository).await?;
         let _turn = facts.repository.turn().await?;

@@ -66,12 +66,17 @@ pub(crate) enum Command {
     Wrapped(commands::wrapped::Arguments),
 }
 
-/// What a sandbox may see and use; shared by `run`, `create` and `wrap`.
+/// A directory of the host's as the workspace; shared by `run`, `create` and `wrap`.
 #[derive(Debug, Args, Default)]
-pub(crate) struct PolicyFlags {
+pub(crate) struct WorkspaceFlag {
     /// Show DIR as /workspace; writable unless it ends in :ro
     #[arg(short = 'w', long = "workspace", value_name = "DIR[:ro]")]
     pub(crate) workspace: Option<String>,
+}
+
+/// What a sandbox may see and use; shared by all commands that make one.
+#[derive(Debug, Args, Default)]
+pub(crate) struct PolicyFlags {
     /// Show a host path inside; writable unless it ends in :ro
     #[arg(long = "mount", value_name = "HOST:GUEST[:ro]")]
     pub(crate) mounts: Vec<String>,

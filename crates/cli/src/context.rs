@@ -39,8 +39,25 @@ pub(crate) struct Context {
 impl Context {
     /// For commands that make a policy or show the settings.
     pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
+        Self::found_from(global, policy, None)
+    }
+
+    /// For a command about a directory that need not be the current one: it is that directory's project which counts.
+    pub(crate) fn with_project_of(
+        global: &GlobalFlags,
+        policy: &PolicyFlags,
+        directory: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        Self::found_from(global, Some(policy), directory)
+    }
+
+    fn found_from(
+        global: &GlobalFlags,
+        policy: Option<&PolicyFlags>,
+        directory: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let state = state_directory()?;
-        let project = project(&state)?;
+        let project = project(&state, directory)?;
         let context = Self::new(state, global, policy, project)?;
         let selection = context.settings.method();
         crate::telemetry::selected(selection.method, || selection.origin.to_string());
@@ -224,8 +241,13 @@ fn absolute_mount(mount: &str) -> Result<String, Failure> {
 }
 
 /// The project's file, and what the user trusted of it. The store is only opened when there is one.
-fn project(state: &HostPath) -> Result<Option<ProjectSource>, Failure> {
-    let Ok(here) = std::env::current_dir() else { return Ok(None) };
+fn project(state: &HostPath, directory: Option<&Path>) -> Result<Option<ProjectSource>, Failure> {
+    let start = match directory {
+        Some(directory) => std::fs::canonicalize(directory),
+        None => std::env::current_dir(),
+    };
+    // A directory that is not there is the command's own to tell.
+    let Ok(here) = start else { return Ok(None) };
     let Some(path) = find_project(&here) else { return Ok(None) };
     let trusted_digest = if state.join("state.db").as_path().exists() {
         open_store(state)?.trust_get(&path.to_string_lossy())?

@@ -250,14 +250,14 @@ fn a_missing_bwrap_ends_with_the_fix_and_never_with_a_weaker_run() {
     assert_eq!(instance.run(["ls", "--json"]).ok().json()[0]["state"], "error");
 }
 
-/// A program called `bwrap` that does as the script says, found before the real one.
-fn stand_in(instance: &Instance, script: &str) -> String {
+/// A program that does as the script says, found before the real one of that name.
+fn stand_in(instance: &Instance, program: &str, script: &str) -> String {
     // Started by root, a sandbox runs under a uid of its own, which must find the stand-in, too.
     let root = instance.work().parent().unwrap().to_owned();
     for directory in [&root, &instance.work()] {
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
     }
-    let path = instance.work().join("bwrap");
+    let path = instance.work().join(program);
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     format!("{}:/usr/bin:/bin", instance.work().display())
@@ -291,7 +291,7 @@ fn a_bwrap_that_does_not_work_is_diagnosed_and_nothing_runs() {
     for (complaint, why, fix) in cases {
         let instance = Instance::with_method("bwrap");
         instance.run(["create", "box"]).ok();
-        let path = stand_in(&instance, &format!("echo \"{complaint}\" >&2; exit 1"));
+        let path = stand_in(&instance, "bwrap", &format!("echo \"{complaint}\" >&2; exit 1"));
         let ran = instance.work().join("ran");
         let told = format!("error: method 'bwrap' cannot be used: {why} (bwrap: {complaint})\nhint: {fix}\n");
         let commands: [&[&str]; 2] = [&["run", "--", "touch", ran.to_str().unwrap()], &["start", "box"]];
@@ -319,7 +319,7 @@ fn a_denied_user_namespace_is_explained() {
         "bwrap: Creating new namespace failed: Operation not permitted",
     ] {
         let instance = Instance::with_method("bwrap");
-        let path = stand_in(&instance, &format!("echo \"{complaint}\" >&2; exit 1"));
+        let path = stand_in(&instance, "bwrap", &format!("echo \"{complaint}\" >&2; exit 1"));
         let outcome = Instance::finish(instance.command(["run", "--", "true"]).env("PATH", &path));
         let told = format!("error: method 'bwrap' cannot be used: {why} (bwrap: {complaint})\nhint: ");
         assert!(outcome.stderr.starts_with(&told), "{}", outcome.stderr);
@@ -337,7 +337,7 @@ fn a_bwrap_that_says_nothing_or_nonsense_is_not_believed() {
         "echo HTTP/1.1 200 OK >&3",
     ] {
         let instance = Instance::with_method("bwrap");
-        let path = stand_in(&instance, script);
+        let path = stand_in(&instance, "bwrap", script);
         let ran = instance.work().join("ran");
         let mut command = instance.command(["run", "--", "touch", ran.to_str().unwrap()]);
         let outcome = Instance::finish(command.env("PATH", &path));
@@ -467,4 +467,42 @@ fn a_commands_own_options_are_its_own_with_and_without_a_separator() {
     for words in [&["run", "echo", "-n", "--help"][..], &["run", "--", "echo", "-n", "--help"]] {
         assert_eq!(instance.run(words).ok().stdout, "--help", "{words:?}");
     }
+}
+
+/// Found before anything is made or brought home: a merge that fails half-way helps nobody.
+#[test]
+fn an_old_git_is_told_with_what_needs_a_newer_one() {
+    requires!(git);
+    let instance = Instance::with_method("noop");
+    let repository = instance.home().join("project");
+    let git = |line: &str| {
+        let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&repository).args(identity).args(line.split(' ')).env("HOME", instance.home());
+        assert!(command.status().unwrap().success(), "{line}");
+    };
+    std::fs::create_dir(&repository).unwrap();
+    git("init --quiet --initial-branch=main");
+    git("commit --quiet --allow-empty -m first");
+    let path = stand_in(
+        &instance,
+        "git",
+        "case $1 in version) echo 'git version 2.30.2' ;; *) exec /usr/bin/git \"$@\" ;; esac",
+    );
+    let project = repository.to_str().unwrap();
+    let start = ["agent", "start", project, "--agent", "shell", "--task", "true"];
+    let old = |arguments: &[&str]| Instance::finish(instance.command(arguments).env("PATH", &path));
+    let told = "error: git 2.30 is too old: version 2.38 or later is needed\n\
+                hint: an agent's work is merged with git merge-tree --write-tree, which older versions lack\n\
+                hint: install git 2.38 or later and put it first on the PATH\n";
+    let refused = old(&start);
+    assert_eq!((refused.code, refused.stderr.ends_with(told)), (4, true), "{}", refused.stderr);
+    assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
+
+    instance.run(start).ok();
+    assert_refused(old(&["agent", "sync", "project"]), 4, told);
+    assert!(old(&["doctor"]).ok().stdout.contains("git 2.30 is too old"));
+    let found = instance.run(["doctor", "--json"]).ok().json()["tools"][0].clone();
+    assert_eq!((&found["name"], &found["status"]), (&"git".into(), &"ok".into()), "{found}");
+    instance.run(["agent", "rm", "project"]).ok();
 }

@@ -2,6 +2,7 @@
 //! guarded, with a limit on its time. What it prints is data here, never shown as it is.
 
 use crate::guard;
+use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -20,6 +21,8 @@ const SAID: usize = 4096;
 pub enum GitError {
     #[error("git could not be started ({program}): {source}", program = .program.display())]
     NotStarted { program: PathBuf, source: std::io::Error },
+    #[error("git {found} is too old: version {} or later is needed", GitVersion::OLDEST)]
+    Old { found: GitVersion },
     #[error("git {what} failed: {said}")]
     Failed { what: String, status: ExitStatus, said: String },
     #[error("git {what} took longer than {} s and was ended", .limit.as_secs())]
@@ -54,6 +57,15 @@ impl Git {
             environment.push((name.into(), value.into()));
         }
         Self { program: program.into(), environment }
+    }
+
+    /// Git for questions that are about no repository.
+    pub(crate) fn anywhere(&self) -> Result<Repository, GitError> {
+        let directory = HostPath::new("/").map_err(|error| GitError::Io {
+            what: "in the root directory".into(),
+            source: std::io::Error::other(error),
+        })?;
+        Ok(Repository { git: self.clone(), directory, settings: Vec::new() })
     }
 
     /// Git in one repository, with what its configuration would run turned off.

@@ -15,6 +15,7 @@ mod lock;
 mod refs;
 pub mod transport;
 mod tree;
+mod version;
 
 pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
 pub use exchange::{Fetched, Link, Progress, Wanted};
@@ -23,3 +24,4 @@ pub use git::{Git, GitError, Invocation, Repository};
 pub use inside::{Arrival, Description, Inside, InsideError, Snapshot, Tree, Trees};
 pub use lock::Turn;
 pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};
+pub use version::GitVersion;

@@ -1,6 +1,6 @@
 //! `palisade create`: a sandbox with a name, which keeps its home and workspace until it is removed.
 
-use crate::arguments::PolicyFlags;
+use crate::arguments::{PolicyFlags, WorkspaceFlag};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::{OK, Status, output};
@@ -16,6 +16,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) start: bool,
     #[command(flatten)]
+    pub(crate) bound: WorkspaceFlag,
+    #[command(flatten)]
     pub(crate) policy: PolicyFlags,
 }
 
@@ -26,7 +28,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
             "for example: web-1",
         )
     })?;
-    let workspace = match &arguments.policy.workspace {
+    let workspace = match &arguments.bound.workspace {
         Some(text) => bound_workspace(text)?,
         None => Workspace::Own,
     };

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
+use palisade_agents::AgentError;
 use palisade_core::{Capabilities, Capability, Check, CheckStatus, Diagnostic, ExitCode, Method, Origin};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -27,6 +28,8 @@ pub(crate) struct Diagnosis {
     origin: Origin,
     /// The selected one; with `--all`, every one.
     methods: Vec<MethodReport>,
+    /// Programs of the host that some commands need; without them the others still work.
+    tools: Vec<Check>,
     /// The record of sandboxes; what is wrong with it keeps no method from being usable.
     state: Vec<Check>,
 }
@@ -60,6 +63,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         selected: selection.method,
         origin: selection.origin,
         methods: reports,
+        tools: vec![git().await],
         state: state(context),
     };
     if arguments.json {
@@ -87,6 +91,18 @@ async fn examine(context: &Context, method: Method) -> MethodReport {
         Err(error) => {
             let check = Check::failed("build", "not available in this build", error.hints().join("; "));
             MethodReport { method, usable: false, checks: vec![check], capabilities: None }
+        }
+    }
+}
+
+/// What `palisade agent` works with.
+async fn git() -> Check {
+    match super::agent::git().require().await {
+        Ok(version) => Check::ok("git", format!("version {version}")),
+        Err(error) => {
+            let error = AgentError::from(error);
+            let fix = format!("for palisade agent, {}", error.hints().join("; "));
+            Check::warning("git", error.to_string(), fix)
         }
     }
 }
@@ -126,8 +142,9 @@ fn describe(diagnosis: &Diagnosis) -> String {
     let mut text = format!("selected: {} (from {})\n\n", diagnosis.selected, diagnosis.origin);
     let mut rows = Vec::new();
     let methods = diagnosis.methods.iter().map(|report| (report.method.to_string(), &report.checks));
-    let parts: Vec<(String, &Vec<Check>)> =
-        methods.chain(std::iter::once(("(state)".to_owned(), &diagnosis.state))).collect();
+    let parts: Vec<(String, &Vec<Check>)> = methods
+        .chain([("(tools)".to_owned(), &diagnosis.tools), ("(state)".to_owned(), &diagnosis.state)])
+        .collect();
     for (part, checks) in &parts {
         for check in *checks {
             let mark = match check.status {

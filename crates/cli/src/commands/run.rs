@@ -1,7 +1,7 @@
 //! `palisade run`: one command in a sandbox of its own, gone when the command ends.
 
 use crate::Status;
-use crate::arguments::{EnvironmentFlags, PolicyFlags};
+use crate::arguments::{EnvironmentFlags, PolicyFlags, WorkspaceFlag};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
@@ -17,6 +17,8 @@ use std::ffi::OsString;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
+    pub(crate) bound: WorkspaceFlag,
+    #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(flatten)]
     pub(crate) environment: EnvironmentFlags,
@@ -26,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
-    let workspace = match &arguments.policy.workspace {
+    let workspace = match &arguments.bound.workspace {
         Some(text) => bound_workspace(text)?,
         None => Workspace::Scratch,
     };

@@ -1,7 +1,7 @@
 //! `palisade wrap`: an executable that looks like a command and runs it in a sandbox, for programs that can only be
 //! told a path.
 
-use crate::arguments::{EnvironmentFlags, PolicyFlags};
+use crate::arguments::{EnvironmentFlags, PolicyFlags, WorkspaceFlag};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::{OK, Status, output, relay};
@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 #[command(override_usage = "palisade wrap -w DIR [OPTIONS] -- COMMAND [ARGUMENT]...\n       \
                             palisade wrap --rm PATH...\n       palisade wrap --ls")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) bound: WorkspaceFlag,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(flatten)]
@@ -45,12 +47,14 @@ pub(crate) struct Arguments {
 }
 
 /// What only means something for a new wrapper.
-const MAKING: [&str; 13] = [
+const MAKING: [&str; 15] = [
     "workspace",
     "mounts",
     "tools",
     "opt",
     "network",
+    "allow",
+    "host_ports",
     "memory",
     "cpus",
     "pids",
@@ -79,7 +83,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 }
 
 async fn make(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
-    let Some(workspace) = &arguments.policy.workspace else {
+    let Some(workspace) = &arguments.bound.workspace else {
         return Err(Failure::usage(
             "a wrapper needs a directory to work in",
             "name it with -w, as in: palisade wrap -w . -- claude",

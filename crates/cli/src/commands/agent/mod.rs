@@ -44,7 +44,7 @@ pub(crate) enum Command {
 /// `start` makes a policy, so the project's settings count; the others are about sandboxes that exist.
 pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Result<Context, Failure> {
     match &arguments.command {
-        Command::Start(start) => Context::with_project(global, Some(&start.policy_flags())),
+        Command::Start(start) => Context::with_project_of(global, &start.policy, start.directory.as_deref()),
         _ => Context::without_project(global),
     }
 }
@@ -74,7 +74,12 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
     let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
     transport.push(" __git-transport");
-    Ok(Workshop { engine: &context.engine, git: Git::new("git", std::env::vars_os()), transport })
+    Ok(Workshop { engine: &context.engine, git: git(), transport })
+}
+
+/// The host's own, as the PATH has it.
+pub(crate) fn git() -> Git {
+    Git::new("git", std::env::vars_os())
 }
 
 fn here() -> Result<HostPath, Failure> {

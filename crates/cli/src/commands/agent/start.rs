@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 ///
 /// The current branch is sent into the sandbox, where the agent works without asking for permission: it sees nothing
 /// of the host but that code and the tools. With a terminal, this one is attached to the agent; Ctrl-\ then d detaches.
-/// Its work comes home with `palisade agent sync`.
+/// Its work comes home with `palisade agent sync`. Unless something is said about the network, the agent reaches what it
+/// cannot work without.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The repository [default: the one of the current directory]
@@ -58,38 +59,8 @@ pub(crate) struct Arguments {
     /// Start the agent and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Show a directory of tools read-only at its own path, and find programs in it
-    #[arg(long = "tool", value_name = "DIR")]
-    pub(crate) tools: Vec<String>,
-    /// Network mode: none, allowlist or open [default: allowlist, with what the agent cannot work without]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) network: Option<String>,
-    /// Allow a host, on ports 80 and 443 unless one is given
-    #[arg(long = "allow", value_name = "HOST[:PORT]")]
-    pub(crate) allow: Vec<String>,
-    /// Show a port of the host's loopback on the sandbox's own
-    #[arg(long = "host-port", value_name = "PORT[:HOSTPORT]")]
-    pub(crate) host_ports: Vec<String>,
-    /// Memory limit, such as 512M or 8G
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) memory: Option<String>,
-    /// Processor limit, such as 2 or 0.5
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) cpus: Option<String>,
-}
-
-impl Arguments {
-    pub(crate) fn policy_flags(&self) -> PolicyFlags {
-        PolicyFlags {
-            tools: self.tools.clone(),
-            network: self.network.clone(),
-            allow: self.allow.clone(),
-            host_ports: self.host_ports.clone(),
-            memory: self.memory.clone(),
-            cpus: self.cpus.clone(),
-            ..PolicyFlags::default()
-        }
-    }
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
 }
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
