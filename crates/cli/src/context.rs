@@ -10,7 +10,7 @@ use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, HostPath, Method, Origin, Policy, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig};
-use palisade_store::Store;
+use palisade_store::{Row, Store};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// What a command in a running sandbox came to; when the connection to it was lost, why that was.
+    pub(crate) async fn unless_lost<T>(&self, row: &Row, ended: Result<T, Failure>) -> Result<T, Failure> {
+        match ended {
+            Err(Failure::Engine(error)) => Err(self.engine.loss(row, error).await.into()),
+            ended => ended,
+        }
+    }
+
     /// For commands that make a policy or show the settings.
     pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
         Self::found_from(global, policy, None)

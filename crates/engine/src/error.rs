@@ -18,6 +18,11 @@ pub enum EngineError {
     Wrapper(#[from] WrapperError),
     #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
     WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
+    /// While somebody was connected to it.
+    #[error("sandbox '{name}' has ended meanwhile: {why}")]
+    Ended { name: SandboxName, why: String },
+    #[error("sandbox '{name}' was removed meanwhile")]
+    Removed { name: SandboxName },
     #[error("another command is at work on sandbox '{name}'")]
     Busy { name: SandboxName },
     #[error("sandbox '{name}' was stopped before it was up")]
@@ -69,6 +74,7 @@ impl Diagnostic for EngineError {
             Self::Client(_) => "guest-connection",
             Self::Wrapper(error) => error.code(),
             Self::WrongState { .. } => "wrong-state",
+            Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
             Self::Busy { .. } => "sandbox-busy",
             Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
             Self::Interrupted { .. } => "sandbox-interrupted",
@@ -87,7 +93,12 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.exit(),
             Self::Host(trouble) => trouble.exit(),
             Self::Wrapper(error) => error.exit(),
-            Self::Client(_) | Self::Keeper { .. } | Self::Io { .. } | Self::Copy { .. } => ExitCode::Failed,
+            Self::Client(_)
+            | Self::Keeper { .. }
+            | Self::Ended { .. }
+            | Self::Removed { .. }
+            | Self::Io { .. }
+            | Self::Copy { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
             | Self::StoppedMeanwhile { .. }
@@ -105,6 +116,9 @@ impl Diagnostic for EngineError {
             Self::Host(trouble) => trouble.hints(),
             Self::Wrapper(error) => error.hints(),
             Self::WrongState { hint, .. } => vec![hint.clone()],
+            Self::Ended { name, .. } => {
+                vec![format!("what was written in it is kept; start it again with: palisade start {name}")]
+            }
             Self::Busy { .. } => vec!["wait for it, then try again".into()],
             Self::StoppedMeanwhile { name } => {
                 vec![format!("another command stopped it; start it again with: palisade start {name}")]
@@ -120,7 +134,7 @@ impl Diagnostic for EngineError {
                 vec!["leave out --network, --allow and --host-port, or choose other ports".into()]
             }
             Self::Reported { hints, .. } => hints.clone(),
-            Self::Client(_) | Self::Io { .. } | Self::Copy { .. } => Vec::new(),
+            Self::Client(_) | Self::Removed { .. } | Self::Io { .. } | Self::Copy { .. } => Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
 use crate::observe::{about, observe, verb_span};
+use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
 use crate::way_out;
 use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State, spans};
@@ -25,6 +26,8 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 const GRACE_MS: u32 = 5_000;
 
 pub(crate) const SOCKET: &str = "keeper.sock";
+/// Why sessions end that were running when somebody stopped their sandbox.
+pub(crate) const STOPPED: &str = "it was stopped";
 
 impl Engine {
     /// Becomes the keeper of a sandbox, until it ends. `report` is told once whether it is up, and then dropped.
@@ -70,29 +73,34 @@ impl Engine {
             sandbox.name = %row.name,
             error.type = Empty,
         );
-        let (keeper, config, gate) = match observe(boot, self.bring_up(&row, &backend, terminate)).await {
-            Ok(up) => up,
-            Err(error) => {
-                tell(report, &failure(&error));
-                let reason = error.to_string();
-                tracing::error!(%reason, "the sandbox did not come up");
-                Span::current().record(spans::ERROR, error.code());
-                let state = match error {
-                    EngineError::StoppedMeanwhile { .. } => State::Stopped,
-                    _ => State::Error,
-                };
-                return self.put_away(&row, &backend, state, Some(&reason)).await;
-            }
-        };
+        let Up { keeper, config, gate, book } =
+            match observe(boot, self.bring_up(&row, &backend, terminate)).await {
+                Ok(up) => up,
+                Err(error) => {
+                    tell(report, &failure(&error));
+                    let reason = error.to_string();
+                    tracing::error!(%reason, "the sandbox did not come up");
+                    Span::current().record(spans::ERROR, error.code());
+                    let state = match error {
+                        EngineError::StoppedMeanwhile { .. } => State::Stopped,
+                        _ => State::Error,
+                    };
+                    return self.put_away(&row, &backend, state, Some(&reason)).await;
+                }
+            };
         tell(report, &KeeperReport::Ready);
         tracing::info!("running");
         palisade_host::memory::give_back_start_up_code();
-        let (end, closing) = match &gate {
-            None => keeper.serve(config).await,
-            Some(gate) => tokio::select! {
-                served = keeper.serve(config) => served,
-                never = self.write_egress(&row, gate.ledger()) => match never {},
-            },
+        let write_egress = async {
+            match &gate {
+                Some(gate) => self.write_egress(&row, gate.ledger()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (end, closing) = tokio::select! {
+            served = keeper.serve(config) => served,
+            never = write_egress => match never {},
+            never = book.follow() => match never {},
         };
         if let Some(gate) = &gate {
             self.finish_egress(&row, gate.ledger());
@@ -114,7 +122,7 @@ impl Engine {
         row: &Row,
         backend: &Arc<dyn Backend>,
         mut terminate: BoxFuture<'static, ()>,
-    ) -> Result<(Keeper, KeeperConfig, Option<Arc<Gate>>), EngineError> {
+    ) -> Result<Up, EngineError> {
         EngineError::step(Step::KeepAdopted)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
             name: row.name.clone(),
@@ -124,6 +132,8 @@ impl Engine {
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
         EngineError::step(Step::KeepSocket)?;
         let gate = way_out::gate(backend.as_ref(), &row.spec)?;
+        let book = Arc::new(SessionBook::open(dir)?);
+        let writing = Arc::clone(&book);
         backend.start(&row.spec).await?;
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
         let keeper = tokio::select! {
@@ -142,8 +152,9 @@ impl Engine {
             allowed_uid: rustix::process::geteuid().as_raw(),
             terminate,
             door: gate.clone().map(Gate::door),
+            session_started: Box::new(move |name| writing.started(name)),
         };
-        Ok((keeper, config, gate))
+        Ok(Up { keeper, config, gate, book })
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -210,6 +221,7 @@ impl Engine {
         }
         if let Some(dir) = &row.spec.dir {
             socket::remove(dir.path(), SOCKET);
+            note(session_book::close(dir, reason.unwrap_or(STOPPED)));
         }
         note(EngineError::step(Step::KeepSocketGone));
         let living = [State::Starting, State::Running, State::Stopping];
@@ -221,6 +233,14 @@ impl Engine {
         }
         Ok(stopped?)
     }
+}
+
+/// All that a sandbox which is up has on the host.
+struct Up {
+    keeper: Keeper,
+    config: KeeperConfig,
+    gate: Option<Arc<Gate>>,
+    book: Arc<SessionBook>,
 }
 
 /// The handshake, and the backend's explanation when there is none.

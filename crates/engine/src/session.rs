@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
+use crate::session_book::{self, SessionRecord};
 use palisade_core::{Layout, State};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
@@ -38,6 +39,15 @@ impl Engine {
         let (client, _) = Client::connect(stream).await?;
         EngineError::step(Step::ExecConnected)?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })
+    }
+}
+
+impl Engine {
+    /// What became of the sessions of a sandbox, whatever state it is in.
+    pub async fn session_records(&self, name: &str) -> Result<(Row, Vec<SessionRecord>), EngineError> {
+        let row = self.recovered(self.row(name)?).await?;
+        let records = row.spec.dir.as_ref().map(session_book::read).transpose()?;
+        Ok((row, records.unwrap_or_default()))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use crate::keep::SOCKET;
+use crate::keep::{SOCKET, STOPPED};
 use crate::keeper::socket;
 use crate::observe::{about, observe, verb_span};
+use crate::session_book;
 use crate::turn::Turn;
 use palisade_core::{Event, ProcessIdentity, SandboxId, State, spans};
 use palisade_host::fault::Step;
-use palisade_protocol::client::Client;
+use palisade_protocol::client::{Client, ClientError};
 use palisade_protocol::{KeeperVerb, Open};
 use palisade_store::{Row, StoreError, StoredEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +22,8 @@ const MARGIN: Duration = Duration::from_secs(10);
 const APPEARANCE: Duration = Duration::from_secs(5);
 /// How long another command may take to put a dead keeper's sandbox in order.
 const BURIAL: Duration = Duration::from_secs(10);
+/// How long a keeper may take to record the end that its clients have seen.
+const LAST_ACT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,19 +167,45 @@ impl Engine {
     pub(crate) async fn bury(&self, row: &Row, reason: &str, _turn: &Turn) -> Result<(), EngineError> {
         let backend = self.backend(row.spec.method)?;
         backend.stop(&row.spec).await?;
-        if let Some(dir) = &row.spec.dir {
-            socket::remove(dir.path(), SOCKET);
-        }
-        let store = self.store()?;
-        let living = [State::Starting, State::Running, State::Stopping];
         // A sandbox that was being stopped is stopped now; any other end is an error one should hear of.
         let (to, why) = match row.state {
             State::Stopping => (State::Stopped, None),
             _ => (State::Error, Some(reason)),
         };
+        if let Some(dir) = &row.spec.dir {
+            socket::remove(dir.path(), SOCKET);
+            if let Err(error) = session_book::close(dir, why.unwrap_or(STOPPED)) {
+                tracing::warn!(%error, "what became of the sessions is not written down");
+            }
+        }
+        let store = self.store()?;
+        let living = [State::Starting, State::Running, State::Stopping];
         store.transition_if(row.id(), &living, to, why, now())?;
         store.append_event(row.id(), &Event::Recovered { what: reason.into() }, now())?;
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Why a connection ended that was to last: the sandbox's own end, when that is why.
+    pub async fn loss(&self, row: &Row, error: EngineError) -> EngineError {
+        if !matches!(error, EngineError::Client(ClientError::Closed | ClientError::Io(_))) {
+            return error;
+        }
+        // Its last act, the record of the end, may still be under way.
+        if let Some(keeper) = &row.keeper {
+            wait_for_end(keeper, LAST_ACT).await;
+        }
+        let ended = |why: &str| EngineError::Ended { name: row.name.clone(), why: why.to_owned() };
+        match self.row(row.id().as_str()) {
+            Ok(now) if Self::is_orphaned(&now) => ended("its keeper died"),
+            Ok(now) if now.state == State::Error => ended(now.error.as_deref().unwrap_or("something failed")),
+            Ok(now) if matches!(now.state, State::Stopping | State::Stopped) => ended(STOPPED),
+            Err(EngineError::Store(StoreError::NotFound { .. })) => {
+                EngineError::Removed { name: row.name.clone() }
+            }
+            Ok(_) | Err(_) => error,
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use palisade_core::{Backend, Capability, Event, HostPath, SandboxDir, SandboxSpec, printable};
+use crate::whole_file;
+use palisade_core::{Backend, Capability, Event, SandboxDir, SandboxSpec, printable};
 use palisade_egress::{Entry, Gate, Ledger, Outcome, Rules, SystemResolver};
 use palisade_protocol::{Refusal, RefusalCode};
 use palisade_store::Row;
 use std::convert::Infallible;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,12 +135,10 @@ impl Engine {
     }
 }
 
-fn file(dir: &SandboxDir) -> HostPath {
-    dir.path().join("egress.json")
-}
+const FILE: &str = "egress.json";
 
 fn read(dir: &SandboxDir) -> io::Result<Vec<Entry>> {
-    match std::fs::read(file(dir)) {
+    match std::fs::read(dir.path().join(FILE)) {
         // A file of a later version is counted anew.
         Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -148,12 +146,6 @@ fn read(dir: &SandboxDir) -> io::Result<Vec<Entry>> {
     }
 }
 
-/// In one step: a reader finds the old or the new one.
 fn write(dir: &SandboxDir, entries: &[Entry]) -> io::Result<()> {
-    use std::io::Write;
-    let fresh = dir.path().join(".egress.json");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file_written = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file_written.write_all(&serde_json::to_vec(entries).map_err(io::Error::other)?)?;
-    std::fs::rename(fresh, file(dir))
+    whole_file::write(dir.path(), FILE, &serde_json::to_vec(entries).map_err(io::Error::other)?)
 }

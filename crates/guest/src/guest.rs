@@ -12,6 +12,7 @@ use crate::link::{Link, Received};
 use crate::listeners::{Listeners, Ports};
 use crate::processes::Household;
 use crate::session::{Key, Sessions};
+use crate::session_changes::SessionChanges;
 use crate::shutdown::{Shutdown, kill_everybody};
 use crate::spawn::Spawner;
 use crate::stream::{Answer, Progress, Shared, Stream};
@@ -380,6 +381,7 @@ impl Guest {
                 link.send(&Exit::Code(0).frame(id));
                 return Ok(None);
             }
+            Open::SessionChanges => Box::new(SessionChanges::default()),
             Open::Listeners => Box::new(Listeners::new(Instant::now())),
             Open::Dial { port } => Box::new(Dial::new(port)),
             Open::TarOut { path } => Box::new(archive::pack(path, spawner)?),

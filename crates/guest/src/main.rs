@@ -20,6 +20,7 @@ mod processes;
 mod scrollback;
 mod selfcheck;
 mod session;
+mod session_changes;
 mod shutdown;
 mod spawn;
 mod startup;

@@ -233,3 +233,23 @@ fn there_is_a_limit_to_sessions_and_ended_ones_make_room() {
     assert_eq!(guest.finish(more).exit, code(2));
     assert_eq!(sessions(&mut guest).len(), 64);
 }
+
+#[test]
+fn whoever_follows_hears_of_every_session_that_starts_and_ends() {
+    let mut guest = Guest::start();
+    let following = guest.accepted(&Open::SessionChanges);
+    let hear = |guest: &mut Guest| -> Vec<(String, Option<Exit>)> {
+        let Report::Sessions(sessions) = guest.report(following) else { unreachable!("another report") };
+        sessions.into_iter().map(|session| (session.name, session.exit)).collect()
+    };
+    assert_eq!(hear(&mut guest), []);
+    let detached =
+        ExecRequest { detached: true, session: Some("job".into()), ..with_terminal("read x; exit 7") };
+    let stream = guest.accepted(&Open::Exec(detached));
+    assert_eq!(guest.finish(stream).exit, code(0));
+    assert_eq!(hear(&mut guest), [("job".to_owned(), None)]);
+    let viewer = guest.accepted(&attach("job"));
+    guest.send_data(viewer, b"\n");
+    assert_eq!(guest.finish(viewer).exit, code(7));
+    assert_eq!(hear(&mut guest), [("job".to_owned(), code(7))]);
+}

@@ -150,6 +150,8 @@ pub enum Open {
     Name { host: String },
     /// From the guest: a connection to the port of the host's loopback that is shown as this one.
     HostPort { port: u16 },
+    /// A [`Report::Sessions`] now and whenever a session starts or ends.
+    SessionChanges,
 }
 
 /// What listens on a sandbox's loopback for connections that leave it.
@@ -209,6 +211,7 @@ impl Open {
                 .bytes(15, &encode_ports(&request.host_ports)),
             Open::Name { host } => writer.u8(1, 11).bytes(10, host.as_bytes()),
             Open::HostPort { port } => writer.u8(1, 12).u16(8, *port),
+            Open::SessionChanges => writer.u8(1, 13),
         };
         Frame::new(Kind::Open, stream, payload.finish())
     }
@@ -246,6 +249,7 @@ impl Open {
             }),
             11 => Open::Name { host: fields.text(10)? },
             12 => Open::HostPort { port: fields.u16(8)? },
+            13 => Open::SessionChanges,
             _ => return Err(malformed),
         })
     }

@@ -55,6 +55,7 @@ fn open() -> impl Strategy<Value = Open> {
         (session_name(), size()).prop_map(|(session, size)| Open::Attach { session, size }),
         Just(Open::Sessions),
         Just(Open::Listeners),
+        Just(Open::SessionChanges),
         any::<u16>().prop_map(|port| Open::Dial { port }),
         text().prop_map(|path| Open::TarOut { path }),
         text().prop_map(|path| Open::TarIn { path }),

@@ -78,7 +78,8 @@ pub(crate) async fn look(
     streams: Streams,
 ) -> Result<Status, Failure> {
     let keys = context.settings.detach_keys.value;
-    match view::view(streams, keys, Signals::listen()).await? {
+    let left = view::view(streams, keys, Signals::listen()).await;
+    match context.unless_lost(&connection.row, left).await? {
         Left::Ended(exit) => {
             output::note(&format!("session '{session}' has ended ({})", super::sessions::ending(exit)));
             Ok(exit.status())

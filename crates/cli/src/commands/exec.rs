@@ -58,7 +58,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         }
     };
     let row = &connection.row;
-    telemetry::exec((row.spec.method, row.id(), Some(&row.name)), tty == Tty::Yes, command).await
+    let ended = telemetry::exec((row.spec.method, row.id(), Some(&row.name)), tty == Tty::Yes, command).await;
+    context.unless_lost(row, ended).await
 }
 
 async fn start_session(

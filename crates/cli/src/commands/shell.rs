@@ -37,7 +37,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
     let row = &connection.row;
     let command = relay::run(&connection.client, &connection.layout, &call, Signals::listen());
-    telemetry::exec((row.spec.method, row.id(), Some(&row.name)), true, command).await
+    let ended = telemetry::exec((row.spec.method, row.id(), Some(&row.name)), true, command).await;
+    context.unless_lost(row, ended).await
 }
 
 /// The command for the best login shell that the sandbox has.

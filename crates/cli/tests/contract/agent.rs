@@ -16,7 +16,7 @@ contracts!(
 );
 
 /// A repository in the directory where the instance's commands run.
-fn repository(method: &'static str) -> Instance {
+pub(crate) fn repository(method: &'static str) -> Instance {
     let instance = Instance::with_method(method);
     std::fs::write(instance.home().join(".gitconfig"), "[user]\nname = Ada\nemail = ada@example.org\n")
         .unwrap();
@@ -29,7 +29,7 @@ fn repository(method: &'static str) -> Instance {
 
 /// What the user's own git says.
 #[track_caller]
-fn git(instance: &Instance, line: &str) -> String {
+pub(crate) fn git(instance: &Instance, line: &str) -> String {
     let output = Command::new("git")
         .args(line.split(' '))
         .current_dir(instance.work())

@@ -28,6 +28,8 @@ macro_rules! contracts {
 }
 
 mod agent;
+mod agent_crash;
+mod agents_together;
 mod copy;
 mod exec;
 mod lifecycle;

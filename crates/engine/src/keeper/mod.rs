@@ -39,6 +39,8 @@ pub struct KeeperConfig {
     pub terminate: BoxFuture<'static, ()>,
     /// Answers the streams that the guest asks for; without it they are refused.
     pub door: Option<Door>,
+    /// Called with the name of a session that has just started, before its client knows. It must not wait.
+    pub session_started: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl std::fmt::Debug for KeeperConfig {
@@ -135,8 +137,8 @@ impl Keeper {
     /// Serves clients until there is a reason to end. From then on no new client is taken; those that are there
     /// stay until the [`Closing`] is done.
     pub async fn serve(self, config: KeeperConfig) -> (KeeperEnd, Closing) {
-        let KeeperConfig { listener, status_json, allowed_uid, terminate, door } = config;
-        let router = Arc::new(Router::new(status_json, door, self.asked));
+        let KeeperConfig { listener, status_json, allowed_uid, terminate, door, session_started } = config;
+        let router = Arc::new(Router::new(status_json, door, session_started, self.asked));
         // Cuts everybody off even if this future is dropped half-way.
         let closing = Closing { router: Arc::clone(&router) };
         let (reader, writer) = tokio::io::split(self.guest);

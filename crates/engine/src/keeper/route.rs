@@ -15,10 +15,12 @@ pub(super) struct Route {
     input_ended: bool,
     /// Whether the guest said anything: only its first word can be a yes or no.
     answered: bool,
+    /// The session that it asked for, until that has started.
+    pub(super) starting: Option<String>,
 }
 
 impl Route {
-    pub(super) fn new(client: ClientId, stream: StreamId) -> Self {
+    pub(super) fn new(client: ClientId, stream: StreamId, starting: Option<String>) -> Self {
         Self {
             client,
             stream,
@@ -27,6 +29,7 @@ impl Route {
             input: RecvCredit::default(),
             input_ended: false,
             answered: false,
+            starting,
         }
     }
 

@@ -39,6 +39,7 @@ pub(super) struct Router {
     changed: Notify,
     status_json: Box<dyn Fn() -> String + Send + Sync>,
     door: Option<Door>,
+    session_started: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl std::fmt::Debug for Router {
@@ -89,6 +90,7 @@ impl Router {
     pub(super) fn new(
         status_json: Box<dyn Fn() -> String + Send + Sync>,
         door: Option<Door>,
+        session_started: Box<dyn Fn(&str) + Send + Sync>,
         opened: u32,
     ) -> Self {
         Self {
@@ -97,6 +99,7 @@ impl Router {
             changed: Notify::new(),
             status_json,
             door,
+            session_started,
         }
     }
 
@@ -195,7 +198,7 @@ impl Router {
                 Some(guest) => {
                     client.streams.insert(stream, guest);
                     routes.opened += 1;
-                    routes.routes.insert(guest, Route::new(id, stream));
+                    routes.routes.insert(guest, Route::new(id, stream, session_of(open)));
                     self.to_guest.push(|out| frame.encode_as(guest, out));
                 }
                 None => {
@@ -210,6 +213,11 @@ impl Router {
     pub(super) fn guest_says(self: &Arc<Self>, frame: FrameRef<'_>) -> Result<(), Violation> {
         if frame.kind == Kind::Open {
             return self.answer_guest(frame);
+        }
+        if frame.kind == Kind::Accepted
+            && let Some(session) = self.starting_session(frame.stream)
+        {
+            (self.session_started)(&session);
         }
         let mut routes = self.lock();
         let id = frame.stream;
@@ -236,6 +244,11 @@ impl Router {
             routes.free(id);
         }
         Ok(())
+    }
+
+    /// The session whose start this stream waits for.
+    fn starting_session(&self, stream: StreamId) -> Option<String> {
+        self.lock().routes.get_mut(&stream).and_then(|route| route.starting.take())
     }
 
     /// A stream that the guest opens is a way out of the sandbox. Whoever guards the way answers; without anybody
@@ -326,6 +339,11 @@ impl Router {
     pub(super) async fn closed(&self) {
         until(&self.changed, || self.lock().closed.then_some(())).await;
     }
+}
+
+/// The session that a request would start.
+fn session_of(open: Open) -> Option<String> {
+    if let Open::Exec(request) = open { request.session } else { None }
 }
 
 impl Routes {

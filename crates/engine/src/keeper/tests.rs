@@ -93,6 +93,7 @@ async fn scene() -> Scene {
     let (terminate, terminated) = oneshot::channel::<()>();
     let config = KeeperConfig {
         door: None,
+        session_started: Box::new(|_| ()),
         listener: bind(&dir, "keeper.sock").await.unwrap(),
         status_json: Box::new(|| "{\"state\":\"running\"}".into()),
         allowed_uid: rustix::process::getuid().as_raw(),

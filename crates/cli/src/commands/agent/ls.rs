@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::AgentSandbox;
 use palisade_core::{HostPath, SandboxName, State, printable};
+use palisade_engine::Summary;
 use serde::Serialize;
 
 /// List the sandboxes in which agents work
@@ -22,18 +23,23 @@ pub(crate) struct Arguments {
 pub(crate) struct Listed<'a> {
     name: &'a SandboxName,
     state: State,
+    /// Why it is in the state `error`.
+    error: Option<&'a str>,
     agent: &'a str,
     repository: &'a HostPath,
     /// The host's branch that was sent in last.
     branch: Option<String>,
 }
 
-impl<'a> From<&'a AgentSandbox> for Listed<'a> {
-    fn from(sandbox: &'a AgentSandbox) -> Self {
+impl<'a> Listed<'a> {
+    /// The state as it really is, which may be worse than what was recorded.
+    fn new(sandbox: &'a AgentSandbox, summaries: &'a [Summary]) -> Self {
         let record = &sandbox.record;
+        let summary = summaries.iter().find(|summary| summary.id == *sandbox.row.id());
         Self {
             name: &sandbox.row.name,
-            state: sandbox.row.state,
+            state: summary.map_or(sandbox.row.state, |summary| summary.state),
+            error: summary.and_then(|summary| summary.error.as_deref()),
             agent: &record.agent,
             repository: &record.repository,
             branch: record.branch().map(|branch| branch.to_string()),
@@ -44,7 +50,8 @@ impl<'a> From<&'a AgentSandbox> for Listed<'a> {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let workshop = workshop(context)?;
     let sandboxes = workshop.all()?;
-    let listed: Vec<Listed<'_>> = sandboxes.iter().map(Listed::from).collect();
+    let (summaries, _) = context.engine.list()?;
+    let listed: Vec<Listed<'_>> = sandboxes.iter().map(|sandbox| Listed::new(sandbox, &summaries)).collect();
     if arguments.json {
         output::json(&listed)?;
         return Ok(OK);
@@ -56,9 +63,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
             printable(one.agent),
             printable(one.branch.as_deref().unwrap_or("-")),
             printable(&one.repository.as_path().to_string_lossy()),
+            one.error.map(printable).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
-    output::data(&output::table(&["NAME", "STATE", "AGENT", "BRANCH", "REPOSITORY"], &rows))?;
+    output::data(&output::table(&["NAME", "STATE", "AGENT", "BRANCH", "REPOSITORY", ""], &rows))?;
     Ok(OK)
 }

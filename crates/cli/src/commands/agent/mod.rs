@@ -1,5 +1,6 @@
 //! `palisade agent …`: coding agents at work on a repository, each in a sandbox of its own.
 
+mod attach;
 mod install;
 pub(crate) mod ls;
 mod rm;
@@ -9,9 +10,9 @@ mod told;
 mod work;
 mod worktree;
 
-use super::{attach, exec, stop};
+use super::{exec, stop};
 use crate::Status;
-use crate::arguments::{GlobalFlags, SessionName};
+use crate::arguments::GlobalFlags;
 use crate::context::{self, Context};
 use crate::failure::Failure;
 use palisade_agents::{AgentSandbox, Workshop};
@@ -55,12 +56,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         Command::Install(arguments) => install::run(&arguments),
         Command::Sync(arguments) => sync::run(context, &arguments).await,
         Command::Ls(arguments) => ls::run(context, &arguments),
-        Command::Attach(mut arguments) => {
-            if arguments.session.as_str() == SessionName::MAIN {
-                arguments.session = start::session(None)?;
-            }
-            attach::run(context, arguments).await
-        }
+        Command::Attach(arguments) => attach::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,
         Command::Diff(arguments) => work::run(context, &arguments, work::Kind::Diff).await,
         Command::Log(arguments) => work::run(context, &arguments, work::Kind::Log).await,

@@ -151,7 +151,9 @@ impl Work<'_> {
 
     async fn to_the_end(&self, task: &str) -> Result<Status, Failure> {
         let call = self.call(self.profile.task_command(task), Input::Empty, Tty::No);
-        let status = relay::run(&self.ready.connection.client, self.layout, &call, Signals::listen()).await?;
+        let connection = &self.ready.connection;
+        let ended = relay::run(&connection.client, self.layout, &call, Signals::listen()).await;
+        let status = self.context.unless_lost(&connection.row, ended).await?;
         output::note(&format!("{} ended with exit code {status}", self.profile.name));
         output::note(&format!("bring its work home: palisade agent sync {}", self.ready.sandbox.name()));
         Ok(status)
