@@ -10,6 +10,7 @@ mod files;
 mod interpolation;
 mod parameterise;
 mod ports;
+mod secrets;
 mod slots;
 mod yaml;
 
@@ -19,5 +20,6 @@ pub use files::{FileKind, FileUse};
 pub use interpolation::{Otherwise, Reference, references};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
+pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};
 pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slots};
 pub use yaml::YamlError;
