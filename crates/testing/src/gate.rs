@@ -1,5 +1,8 @@
 //! What a test may need, and how its presence is told.
 
+use crate::wait::PATIENCE;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -34,6 +37,9 @@ fn present(what: &str) -> Result<(), String> {
         "git" => works("git", &["--version"]),
         "tmux" => works("tmux", &["-V"]),
         "agents" => agents_are_installed(),
+        "docker" => engine_answers("DOCKER_HOST"),
+        "podman" => engine_answers("CONTAINER_HOST"),
+        "compose" => works("docker", &["compose", "version"]),
         // The system's own, which a sandbox sees, too; with the modules that probes use.
         "python3" => works("/usr/bin/python3", &["-IS", "-c", "import ctypes, json, mmap, pty, socket"]),
         "curl" => works("/usr/bin/curl", &["--version"]),
@@ -60,6 +66,26 @@ fn agents_are_installed() -> Result<(), String> {
         works(&path.to_string_lossy(), &["--version"])?;
     }
     Ok(())
+}
+
+/// An engine is used only when its address is given, so that no test touches the one that the user works with.
+fn engine_answers(variable: &str) -> Result<(), String> {
+    let hint = "scripts/engines starts one for the tests";
+    let address = std::env::var(variable).map_err(|_| format!("{variable} is not set; {hint}"))?;
+    let path = address.strip_prefix("unix://").ok_or(format!("{variable} is no unix socket: {address}"))?;
+    let ping = || -> std::io::Result<String> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")?;
+        let mut status = String::new();
+        BufReader::new(stream).read_line(&mut status)?;
+        Ok(status)
+    };
+    match ping() {
+        Ok(status) if status.contains(" 200 ") => Ok(()),
+        Ok(status) => Err(format!("{address} answers {:?}; {hint}", status.trim())),
+        Err(error) => Err(format!("{address}: {error}; {hint}")),
+    }
 }
 
 fn works(program: &str, arguments: &[&str]) -> Result<(), String> {
