@@ -35,7 +35,7 @@ pub use event::Event;
 pub use id::SandboxId;
 pub use method::{Method, Origin, Selection};
 pub use name::SandboxName;
-pub use path::{GuestPath, HostPath};
+pub use path::{GuestPath, HostPath, ProjectPath};
 pub use policy::{Access, Mount, Network, Policy, Workspace};
 pub use preflight::{Check, CheckStatus, Preflight};
 pub use process::ProcessIdentity;

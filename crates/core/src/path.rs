@@ -16,6 +16,12 @@ pub struct HostPath(PathBuf);
 #[serde(try_from = "String", into = "String")]
 pub struct GuestPath(String);
 
+/// A path within a project: relative, normalised, leading neither out of it nor into its `.git`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "String", into = "String")]
+pub struct ProjectPath(String);
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
     #[error("a host path must be absolute: {0}")]
@@ -24,6 +30,10 @@ pub enum InvalidPath {
     HostWithNul(String),
     #[error("a path inside the sandbox must be absolute, without '.', '..' or control characters: {0}")]
     Guest(String),
+    #[error("a path of the project must be relative and stay within it: {0}")]
+    Project(String),
+    #[error("a path of the project cannot lead into its .git: {0}")]
+    ProjectGit(String),
 }
 
 impl HostPath {
@@ -113,6 +123,64 @@ impl GuestPath {
     }
 }
 
+impl ProjectPath {
+    pub fn new(text: &str) -> Result<Self, InvalidPath> {
+        let refuse = || InvalidPath::Project(text.escape_debug().to_string());
+        if text.chars().any(char::is_control) {
+            return Err(refuse());
+        }
+        let mut parts: Vec<&str> = Vec::new();
+        for component in Path::new(text).components() {
+            match component {
+                Component::Normal(part) => parts.extend(part.to_str()),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(refuse()),
+            }
+        }
+        if parts.is_empty() {
+            return Err(refuse());
+        }
+        // Some file systems do not tell upper from lower case.
+        if parts.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+            return Err(InvalidPath::ProjectGit(text.escape_debug().to_string()));
+        }
+        Ok(Self(parts.join("/")))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last part.
+    pub fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+
+    /// The directory it lies in, empty for one at the top, and its last part.
+    pub fn split(&self) -> (&str, &str) {
+        self.0.rsplit_once('/').unwrap_or(("", &self.0))
+    }
+}
+
+impl TryFrom<String> for ProjectPath {
+    type Error = InvalidPath;
+    fn try_from(text: String) -> Result<Self, InvalidPath> {
+        Self::new(&text)
+    }
+}
+
+impl From<ProjectPath> for String {
+    fn from(path: ProjectPath) -> String {
+        path.0
+    }
+}
+
+impl fmt::Display for ProjectPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl TryFrom<String> for GuestPath {
     type Error = InvalidPath;
     fn try_from(text: String) -> Result<Self, InvalidPath> {
@@ -142,6 +210,16 @@ mod tests {
         assert_eq!(GuestPath::new("/").unwrap().as_str(), "/");
         for bad in ["", "a/b", "/a/../b", "/..", "/a\0b", "/a\nb"] {
             assert!(GuestPath::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_project_path_stays_in_the_project() {
+        assert_eq!(ProjectPath::new("./a//b/").unwrap().as_str(), "a/b");
+        assert_eq!(ProjectPath::new("a/b").unwrap().split(), ("a", "b"));
+        assert_eq!(ProjectPath::new(".env").unwrap().split(), ("", ".env"));
+        for bad in ["", ".", "/a", "../a", "a/../b", "a\0b", "a\nb", ".git/hooks/x", "sub/.GIT"] {
+            assert!(ProjectPath::new(bad).is_err(), "{bad:?}");
         }
     }
 

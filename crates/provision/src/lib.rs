@@ -5,7 +5,9 @@
 //! - A file is edited in place, at the bytes of the value that changes; all other bytes stay.
 
 mod compose;
+mod copying;
 mod env_file;
+mod examples;
 mod files;
 mod interpolation;
 mod parameterise;
@@ -15,7 +17,9 @@ mod slots;
 mod yaml;
 
 pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
+pub use copying::{Changed, CopyOutcome, DeclaredFile, Digests, FileFailure, FileFailureCause, copy};
 pub use env_file::{LONGEST_VALUE, UnwritableValue, write as write_variable};
+pub use examples::siblings as examples_of;
 pub use files::{FileKind, FileUse};
 pub use interpolation::{Otherwise, Reference, references};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
