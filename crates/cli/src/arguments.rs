@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Wrap(commands::wrap::Arguments),
     Gc(commands::gc::Arguments),
     Doctor(commands::doctor::Arguments),
+    Env(commands::env::Arguments),
     Config(commands::config::Arguments),
     Trust(commands::trust::Arguments),
     Completions(commands::completions::Arguments),

@@ -5,7 +5,10 @@ use crate::arguments::{GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
 use palisade_backend_process::ProcessConfig;
-use palisade_config::{Flags, ProjectSource, Settings, Sources, Valued, environment, find_project};
+use palisade_config::manifest::{Catalogue, CatalogueSources};
+use palisade_config::{
+    Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
+};
 use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, HostPath, Method, Origin, Policy, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
@@ -126,6 +129,22 @@ impl Context {
         crate::logging::start(&settings, &global.command);
         let process = process_config(state)?;
         Ok(Self { engine: engine(process.clone(), &settings)?, settings, process })
+    }
+
+    /// The environments there are here. Trust is only looked up when there is a store.
+    pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
+        let state = &self.process.state;
+        let project = std::env::current_dir().ok().and_then(|here| find_project_environments(&here));
+        let store = match &project {
+            Some(_) if state.join("state.db").as_path().exists() => Some(open_store(state)?),
+            _ => None,
+        };
+        let trusted = |file: &Path| store.as_ref()?.trust_get(&file.to_string_lossy()).ok().flatten();
+        Ok(Catalogue::load(&CatalogueSources {
+            user: Some(config_directory()?.join("palisade/environments")),
+            project,
+            trusted_digest: &trusted,
+        }))
     }
 
     /// Asked before a start only: a sandbox can be listed, stopped and removed without the guest program.

@@ -3,6 +3,7 @@
 use crate::{Status, output};
 use palisade_agents::AgentError;
 use palisade_config::ConfigError;
+use palisade_config::manifest::EnvironmentError;
 use palisade_core::{BackendError, Diagnostic, ExitCode};
 use palisade_engine::EngineError;
 use palisade_store::StoreError;
@@ -13,6 +14,7 @@ pub(crate) enum Failure {
     Usage(clap::Error),
     Engine(EngineError),
     Config(ConfigError),
+    Environment(Box<EnvironmentError>),
     Agent(Box<AgentError>),
     /// Found by this program itself.
     Told {
@@ -44,6 +46,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Engine(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Environment(error) => error.code(),
             Self::Agent(error) => error.code(),
             Self::Told { code, .. } => code,
         }
@@ -59,6 +62,7 @@ impl Failure {
             }
             Self::Engine(error) => tell(&error),
             Self::Config(error) => tell(&error),
+            Self::Environment(error) => tell(error.as_ref()),
             Self::Agent(error) => tell(error.as_ref()),
             Self::Told { code, exit, message, hints } => {
                 output::error(&message, &[], &hints);
@@ -107,6 +111,12 @@ impl From<StoreError> for Failure {
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
         Self::Engine(error.into())
+    }
+}
+
+impl From<EnvironmentError> for Failure {
+    fn from(error: EnvironmentError) -> Self {
+        Self::Environment(Box::new(error))
     }
 }
 

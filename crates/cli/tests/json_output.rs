@@ -16,6 +16,13 @@ fn every_json_output_is_what_its_schema_says() {
     instance.run(["trust"]).ok();
     std::fs::write(project.join("config.toml"), "network = \"none\"\n").unwrap();
     std::fs::create_dir(instance.work().join("bound")).unwrap();
+    let ruby = "name = 'ruby'\ndescription = 'Ruby'\nroot = '/srv/ruby'\ntimeout = '10m'\n\
+                [init.allowed]\npatterns = ['git *']\n[security]\nnetwork = 'none'\npids = 64\n";
+    let environments = instance.user_config().with_file_name("environments");
+    std::fs::create_dir_all(&environments).unwrap();
+    for place in [instance.work(), environments] {
+        std::fs::write(place.join("ruby.toml"), ruby).unwrap();
+    }
 
     instance.run(["create", "idle", "-w", "bound:ro"]).ok();
     instance.started("busy");
@@ -46,6 +53,10 @@ fn every_json_output_is_what_its_schema_says() {
         ("gc", vec!["gc", "--json"]),
         ("doctor", vec!["doctor", "--all", "--json"]),
         ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),
+        ("env-ls", vec!["env", "ls", "--json"]),
+        ("env-show", vec!["env", "show", "node-repl", "--json"]),
+        ("env-show", vec!["env", "show", "ruby", "--json"]),
+        ("env-check", vec!["env", "check", "--json", "--init", "git init", "ruby.toml"]),
         ("trust", vec!["trust", "--list", "--json"]),
         ("wrap", vec!["wrap", "--json", "-w", "bound", "--", "sh"]),
         ("wrap", vec!["wrap", "--ls", "--json"]),

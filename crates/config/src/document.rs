@@ -32,26 +32,35 @@ impl Owner {
 
 /// `file` is the printable name used in origins and problems.
 pub(crate) fn read(owner: Owner, file: &str, bytes: &[u8], problems: &mut Vec<Problem>) -> Layer {
+    let Some((document, lines)) = parse(file, bytes, problems) else { return Layer::default() };
+    let mut reader = Reader { owner, file, lines, layer: Layer::default(), problems };
+    reader.table(document.as_table(), None);
+    reader.layer
+}
+
+/// The document that the bytes are, and its lines; nothing when they are none, which is told.
+pub(crate) fn parse<'a>(
+    file: &str,
+    bytes: &'a [u8],
+    problems: &mut Vec<Problem>,
+) -> Option<(Document<&'a str>, Lines)> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             let line = line_of(bytes, error.valid_up_to());
             problems.push(Problem::Syntax { file: file.into(), line, reason: "it is not UTF-8".into() });
-            return Layer::default();
+            return None;
         }
     };
-    let document = match Document::parse(text) {
-        Ok(document) => document,
+    match Document::parse(text) {
+        Ok(document) => Some((document, Lines::of(bytes))),
         Err(error) => {
             let line = line_of(bytes, error.span().map_or(0, |span| span.start));
             let reason = printable(error.message().replace('\n', ", ").trim());
             problems.push(Problem::Syntax { file: file.into(), line, reason });
-            return Layer::default();
+            None
         }
-    };
-    let mut reader = Reader { owner, file, lines: Lines::of(bytes), layer: Layer::default(), problems };
-    reader.table(document.as_table(), None);
-    reader.layer
+    }
 }
 
 struct Reader<'a> {
@@ -123,8 +132,8 @@ impl Reader<'_> {
     }
 }
 
-/// An unknown key, printable, and only the beginning of a long one.
-fn shown(path: &str) -> String {
+/// Something unknown as it is told: printable, and only the beginning of a long one.
+pub(crate) fn shown(path: &str) -> String {
     const MOST: usize = 200;
     match path.char_indices().nth(MOST) {
         Some((end, _)) => printable(&path[..end]) + "…",
@@ -134,12 +143,12 @@ fn shown(path: &str) -> String {
 
 /// A part of a path as one would write it: quoted unless it is a bare key. So a quoted `"resources.memory"` is
 /// not taken for the key `memory` in `resources`.
-fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("\"{name}\"") }
 }
 
-fn of_item(item: &Item) -> Written<'_> {
+pub(crate) fn of_item(item: &Item) -> Written<'_> {
     match item {
         Item::Value(value) => written(value),
         Item::Table(_) => Written::Other("a table"),
@@ -148,7 +157,7 @@ fn of_item(item: &Item) -> Written<'_> {
     }
 }
 
-fn written(value: &Value) -> Written<'_> {
+pub(crate) fn written(value: &Value) -> Written<'_> {
     match value {
         Value::String(text) => Written::Text(text.value()),
         Value::Integer(number) => Written::Integer(*number.value()),
@@ -161,7 +170,7 @@ fn written(value: &Value) -> Written<'_> {
 }
 
 /// Where each line starts, so that the line of a place is found quickly.
-struct Lines {
+pub(crate) struct Lines {
     starts: Vec<usize>,
 }
 
@@ -172,7 +181,7 @@ impl Lines {
     }
 
     /// The line, from 1, of a span; the first line for a place that is not known.
-    fn at(&self, span: Option<Range<usize>>) -> usize {
+    pub(crate) fn at(&self, span: Option<Range<usize>>) -> usize {
         let offset = span.map_or(0, |span| span.start);
         self.starts.partition_point(|start| *start <= offset).max(1)
     }

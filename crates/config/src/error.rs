@@ -19,6 +19,10 @@ pub enum Problem {
     Syntax { file: String, line: usize, reason: String },
     #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(.suggestion))]
     UnknownKey { file: String, line: usize, key: String, suggestion: Option<&'static str> },
+    #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(.suggestion))]
+    UnknownField { file: String, line: usize, key: String, suggestion: Option<&'static str> },
+    #[error("{file}:{line}: name: '{name}' is taken by {holder}")]
+    NameTaken { file: String, line: usize, name: String, holder: String },
     #[error("{place}: {key}: {reason}")]
     InvalidValue { place: String, key: &'static str, reason: String },
     #[error("{file}:{line}: {key} cannot be set by a project, only in the system's or the user's file")]
@@ -38,6 +42,8 @@ impl Problem {
             Self::Refused { .. } => "config-refused",
             Self::Syntax { .. } => "config-syntax",
             Self::UnknownKey { .. } => "config-unknown-key",
+            Self::UnknownField { .. } => "environment-unknown-key",
+            Self::NameTaken { .. } => "environment-name-taken",
             Self::InvalidValue { .. } => "config-invalid-value",
             Self::NotInProject { .. } => "config-not-in-project",
             Self::Widens { .. } => "config-widens-policy",
@@ -51,6 +57,10 @@ impl Problem {
             ),
             Self::Refused { .. } => Some("replace it by a regular file of its own, of at most 1 MiB"),
             Self::UnknownKey { suggestion: None, .. } => Some("see every key with: palisade config show"),
+            Self::UnknownField { suggestion: None, .. } => {
+                Some("see every field of an environment with: palisade env show bash")
+            }
+            Self::NameTaken { .. } => Some("give it a name of its own"),
             _ => None,
         }
     }
@@ -66,6 +76,11 @@ impl ConfigError {
     /// `Ok` when nothing is wrong.
     pub(crate) fn unless_empty(problems: Vec<Problem>) -> Result<(), ConfigError> {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+
+    /// Of problems that are there.
+    pub(crate) fn of(problems: Vec<Problem>) -> Self {
+        Self { problems }
     }
 
     pub fn problems(&self) -> &[Problem] {

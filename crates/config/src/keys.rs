@@ -263,17 +263,28 @@ pub(crate) fn nearest_section(name: &str) -> Option<&'static str> {
     nearest_of(sections().map(|section| (strsim::jaro_winkler(name, section), section)))
 }
 
-/// The known key nearest to an unknown one, if any is near. Also finds a key that was written without its
-/// section or in the wrong one.
+/// The known key nearest to an unknown one, if any is near.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
+    nearest_to(path, KEYS.iter().map(|doc| doc.key))
+}
+
+/// The nearest of the known keys, if any is near. Also finds a key that was written without its section or in the
+/// wrong one.
+pub(crate) fn nearest_to(path: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if path.len() > LONGEST_COMPARED {
         return None;
     }
-    let last = |path: &str| path.rsplit('.').next().map(str::to_owned).unwrap_or_default();
+    fn split(path: &str) -> (&str, &str) {
+        path.rsplit_once('.').unwrap_or(("", path))
+    }
+    let (section, last) = split(path);
     let similarity = |known: &str| {
-        strsim::jaro_winkler(path, known).max(0.97 * strsim::jaro_winkler(&last(path), &last(known)))
+        let (known_section, known_last) = split(known);
+        let alone = strsim::jaro_winkler(last, known_last);
+        // In the right section only the key itself can be the slip; the same beginning would make everything near.
+        if section == known_section { alone } else { strsim::jaro_winkler(path, known).max(0.97 * alone) }
     };
-    nearest_of(KEYS.iter().map(|doc| (similarity(doc.key), doc.key)))
+    nearest_of(known.map(|key| (similarity(key), key)))
 }
 
 /// Longer than any key with a few slips in it. A project's file may be anybody's, and comparing costs time.
@@ -320,6 +331,7 @@ mod tests {
             ("root.uidbase", Some("root.uid_base")),
             ("attach.detach_key", Some("attach.detach_keys")),
             ("detach-keys", Some("attach.detach_keys")),
+            ("resources.zzz", None),
             ("zzz", None),
             ("", None),
         ] {

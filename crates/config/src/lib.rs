@@ -16,6 +16,7 @@ mod file;
 pub mod keys;
 mod layer;
 mod logging;
+pub mod manifest;
 mod project;
 mod settings;
 mod sources;
@@ -27,6 +28,8 @@ pub use error::{ConfigError, Problem};
 pub use file::{MAX_SIZE, digest};
 pub use keys::{KEYS, KeyDoc, ProjectRule, Setting};
 pub use logging::{LogFormat, LogLevel};
-pub use project::{PROJECT_FILE, find_project, project_digest};
+pub use project::{
+    PROJECT_ENVIRONMENTS, PROJECT_FILE, find_project, find_project_environments, project_digest,
+};
 pub use settings::{Entry, Project, Settings, Valued};
 pub use sources::{Flags, ProjectSource, Sources, load};

@@ -9,12 +9,29 @@ use std::path::{Path, PathBuf};
 /// Where a project's file lies, relative to the project.
 pub const PROJECT_FILE: &str = ".palisade/config.toml";
 
+/// Where a project's environments lie, relative to the project.
+pub const PROJECT_ENVIRONMENTS: &str = ".palisade/environments";
+
 /// The nearest project file from `start` (an absolute directory) up. When there is none and `start` lies in a
 /// linked git worktree, that of the main repository: worktrees often lie elsewhere, and a policy that is lost
 /// there would be lost silently. Whether the file can be read is not asked here.
 pub fn find_project(start: &Path) -> Option<PathBuf> {
-    let above = start.ancestors().find_map(project_file_in);
-    above.or_else(|| start.ancestors().find_map(main_repository).as_deref().and_then(project_file_in))
+    find(start, PROJECT_FILE)
+}
+
+/// The nearest directory with a project's environments, found as its file is.
+pub fn find_project_environments(start: &Path) -> Option<PathBuf> {
+    find(start, PROJECT_ENVIRONMENTS)
+}
+
+fn find(start: &Path, relative: &str) -> Option<PathBuf> {
+    let inside = |directory: &Path| {
+        let path = directory.join(relative);
+        // Without following: a link is found here, so that it is refused and not passed over.
+        path.symlink_metadata().is_ok().then_some(path)
+    };
+    let above = start.ancestors().find_map(inside);
+    above.or_else(|| start.ancestors().find_map(main_repository).as_deref().and_then(inside))
 }
 
 /// The digest of a project's file as it is now, for `palisade trust`.
@@ -26,12 +43,6 @@ pub fn project_digest(path: &Path) -> Result<String, ConfigError> {
                 .into())
         }
     }
-}
-
-fn project_file_in(directory: &Path) -> Option<PathBuf> {
-    let path = directory.join(PROJECT_FILE);
-    // Without following: a link is found here, so that it is refused and not passed over.
-    path.symlink_metadata().is_ok().then_some(path)
 }
 
 /// The root of the main repository, if `directory` is the root of a linked worktree of it. No git is run, and

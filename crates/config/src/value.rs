@@ -40,7 +40,7 @@ impl Written<'_> {
         }
     }
 
-    fn text(&self, expected: &str) -> Checked<&str> {
+    pub(crate) fn text(&self, expected: &str) -> Checked<&str> {
         match self {
             Written::Text("") | Written::Untyped("") => Err(format!("is empty; write {expected}")),
             Written::Text(text) | Written::Untyped(text) if text.len() > LONGEST => {
@@ -51,7 +51,7 @@ impl Written<'_> {
         }
     }
 
-    fn parsed<T: FromStr<Err: Display>>(&self, expected: &str) -> Checked<T> {
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, expected: &str) -> Checked<T> {
         self.text(expected)?.parse().map_err(|error: T::Err| error.to_string())
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod egress;
+pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod gc;
 pub(crate) mod git_transport;
@@ -64,7 +65,9 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         Command::Trust(arguments) => trust::run(&Context::without_project(global)?.engine, &arguments),
         other => {
             let context = match other {
-                Command::Doctor(_) | Command::Config(_) => Context::with_project(global, None)?,
+                Command::Doctor(_) | Command::Config(_) | Command::Env(_) => {
+                    Context::with_project(global, None)?
+                }
                 _ => Context::without_project(global)?,
             };
             block_on(&context, dispatch(&context, other))
@@ -89,6 +92,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),
+        Command::Env(arguments) => env::run(context, &arguments),
         Command::GitTransport(arguments) => git_transport::run(context, &arguments).await,
         Command::Keeper(arguments) => keeper::run(context, &arguments).await,
         Command::Agent(_)

@@ -38,6 +38,18 @@ fn outputs() -> Vec<Output> {
         ),
         output::<Vec<GcItem>>("palisade gc", "What was done, or with `--dry-run` would be."),
         output::<Diagnosis>("palisade doctor", "The selected method and what was found out about it."),
+        output::<Vec<commands::env::ls::Listed<'_>>>(
+            "palisade env ls",
+            "Every environment that can be used.",
+        ),
+        output::<commands::env::show::Shown<'_>>(
+            "palisade env show",
+            "What one environment says; `null` where it leaves something to the settings.",
+        ),
+        output::<commands::env::check::Verdict>(
+            "palisade env check",
+            "Whether a file is a good environment.",
+        ),
         output::<Vec<Entry>>("palisade config show", "Every setting; a list has an entry per element."),
         output::<Vec<Shown>>("palisade wrap", "The wrapper that was made, or with `--ls` all of them."),
         output::<Vec<Trusted>>("palisade trust", "With `--list`: the files that are trusted."),
