@@ -5,6 +5,7 @@
 
 use crate::archive;
 use crate::arguments::OnEof;
+use crate::changes::Watching;
 use crate::command::Command;
 use crate::dial::Dial;
 use crate::egress::{self, Ask, Egress};
@@ -386,6 +387,7 @@ impl Guest {
             Open::Dial { port } => Box::new(Dial::new(port)),
             Open::TarOut { path } => Box::new(archive::pack(path, spawner)?),
             Open::TarIn { path } => Box::new(archive::unpack(path, spawner)?),
+            Open::Changes(request) => Box::new(Watching::new(request)?),
             Open::Egress(request) => {
                 spawner.take_descriptors();
                 let earlier = self.shared.egress.take();

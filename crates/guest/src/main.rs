@@ -8,6 +8,7 @@
 
 mod archive;
 mod arguments;
+mod changes;
 mod command;
 mod dial;
 mod egress;

@@ -86,6 +86,9 @@ impl Session {
 pub(crate) struct Sessions {
     sessions: Vec<Session>,
     next: Key,
+    /// How often something went in or out, and how many have ended, for those who watch.
+    pub(crate) moved: u64,
+    pub(crate) ended: u64,
 }
 
 impl Sessions {
@@ -196,7 +199,9 @@ impl Sessions {
             session.starting = None;
         }
         // An error is the end of its command, which is about to be reaped.
-        let _ = session.read(link);
+        if session.read(link).is_ok_and(|read| read > 0) {
+            self.moved += 1;
+        }
     }
 
     pub(crate) fn child_ended(&mut self, pid: Pid, exit: Exit, link: &mut Link) -> bool {
@@ -209,6 +214,7 @@ impl Sessions {
         if let Some(session) = self.get_mut(key) {
             session.end(exit, link);
         }
+        self.ended += 1;
         true
     }
 
@@ -246,6 +252,8 @@ pub(crate) struct Viewer {
     session: Key,
     looks: Looks,
     accepted: bool,
+    /// Something was typed and not counted yet.
+    typed: bool,
     credit: SendCredit,
     position: u64,
     /// Output was lost, perhaps in the middle of a sequence.
@@ -255,7 +263,16 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     fn new(session: Key, looks: Looks, position: u64, input: Inlet) -> Self {
-        Self { session, looks, accepted: false, credit: SendCredit::default(), position, torn: false, input }
+        Self {
+            session,
+            looks,
+            accepted: false,
+            typed: false,
+            credit: SendCredit::default(),
+            position,
+            torn: false,
+            input,
+        }
     }
 
     fn feed(&mut self, stream: StreamId, scrollback: &Scrollback, link: &mut Link) {
@@ -290,6 +307,7 @@ impl Stream for Viewer {
 
     fn progress(&mut self, stream: StreamId, shared: &mut Shared) -> Progress {
         let link = &mut shared.link;
+        shared.sessions.moved += u64::from(std::mem::take(&mut self.typed));
         let Some(session) = shared.sessions.get_mut(self.session) else { return Progress::Done };
         if !self.accepted {
             if session.starting.is_some() {
@@ -324,6 +342,7 @@ impl Stream for Viewer {
     }
 
     fn data(&mut self, stream: StreamId, data: &[u8]) -> Result<(), Violation> {
+        self.typed = true;
         self.input.receive(stream, data)
     }
 

@@ -23,8 +23,8 @@ pub mod outbox;
 pub use flow::{RecvCredit, SendCredit};
 pub use frame::{Decoder, Frame, FrameRef, Kind, StreamId};
 pub use message::{
-    Channel, EgressRequest, ExecRequest, Exit, Hello, KeeperVerb, Open, Refusal, RefusalCode, Report,
-    SessionInfo, Size, Welcome, is_session_name,
+    Changes, ChangesRequest, Channel, EgressRequest, ExecRequest, Exit, Hello, KeeperVerb, Open, Refusal,
+    RefusalCode, Report, SessionInfo, Size, Welcome, is_session_name,
 };
 
 /// The version this build speaks, and the oldest it still understands.

@@ -152,6 +152,49 @@ pub enum Open {
     HostPort { port: u16 },
     /// A [`Report::Sessions`] now and whenever a session starts or ends.
     SessionChanges,
+    /// One [`Report::Changes`] as soon as it differs from what is known, then the end. The host asks again for more,
+    /// so a guest cannot say it more often than it is asked.
+    Changes(ChangesRequest),
+}
+
+/// What there is to notice inside, each as a number that is good for nothing but being compared with a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changes {
+    /// The branches of the repository.
+    pub branches: u64,
+    /// What went in and out of sessions.
+    pub sessions: u64,
+    /// Sessions that ended.
+    pub ended: u64,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangesRequest {
+    /// The top of the repository's working tree.
+    pub repository: Vec<u8>,
+    /// Answered at once when nothing is known yet.
+    pub known: Option<Changes>,
+    /// Whether sessions count, and not only branches.
+    pub sessions: bool,
+}
+
+impl Changes {
+    fn encode(self) -> Vec<u8> {
+        [self.branches, self.sessions, self.ended].iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn decode(what: &'static str, bytes: &[u8]) -> Result<Self, Violation> {
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        match (numbers, rest) {
+            (&[branches, sessions, ended], []) => Ok(Self {
+                branches: u64::from_be_bytes(branches),
+                sessions: u64::from_be_bytes(sessions),
+                ended: u64::from_be_bytes(ended),
+            }),
+            _ => Err(Violation::Malformed(what)),
+        }
+    }
 }
 
 /// What listens on a sandbox's loopback for connections that leave it.
@@ -170,6 +213,8 @@ pub enum KeeperVerb {
     Stop { grace_ms: u32 },
     /// Answers with a [`Report::Keeper`].
     Status,
+    /// Look again at what there is to do besides keeping the sandbox.
+    Orders,
 }
 
 impl Open {
@@ -204,6 +249,7 @@ impl Open {
             Open::Outward { host, port } => writer.u8(1, 8).u16(8, *port).bytes(10, host.as_bytes()),
             Open::Keeper(KeeperVerb::Stop { grace_ms }) => writer.u8(1, 9).u8(11, 1).u32(12, *grace_ms),
             Open::Keeper(KeeperVerb::Status) => writer.u8(1, 9).u8(11, 2),
+            Open::Keeper(KeeperVerb::Orders) => writer.u8(1, 9).u8(11, 3),
             Open::Egress(request) => writer
                 .u8(1, 10)
                 .u16(8, request.proxy)
@@ -212,6 +258,13 @@ impl Open {
             Open::Name { host } => writer.u8(1, 11).bytes(10, host.as_bytes()),
             Open::HostPort { port } => writer.u8(1, 12).u16(8, *port),
             Open::SessionChanges => writer.u8(1, 13),
+            Open::Changes(request) => {
+                let writer = writer.u8(1, 14).bytes(9, &request.repository).flag(17, request.sessions);
+                match request.known {
+                    Some(known) => writer.bytes(16, &known.encode()),
+                    None => writer,
+                }
+            }
         };
         Frame::new(Kind::Open, stream, payload.finish())
     }
@@ -240,6 +293,7 @@ impl Open {
             9 => Open::Keeper(match fields.u8(11)? {
                 1 => KeeperVerb::Stop { grace_ms: fields.u32(12)? },
                 2 => KeeperVerb::Status,
+                3 => KeeperVerb::Orders,
                 _ => return Err(malformed),
             }),
             10 => Open::Egress(EgressRequest {
@@ -250,6 +304,11 @@ impl Open {
             11 => Open::Name { host: fields.text(10)? },
             12 => Open::HostPort { port: fields.u16(8)? },
             13 => Open::SessionChanges,
+            14 => Open::Changes(ChangesRequest {
+                repository: fields.required(9)?.to_vec(),
+                known: fields.optional(16).map(|bytes| Changes::decode("open", bytes)).transpose()?,
+                sessions: fields.flag(17),
+            }),
             _ => return Err(malformed),
         })
     }
@@ -476,6 +535,7 @@ pub enum Report {
     Listeners(Vec<u16>),
     /// From the keeper: its own account of the sandbox, as JSON text.
     Keeper(String),
+    Changes(Changes),
 }
 
 impl Report {
@@ -494,6 +554,7 @@ impl Report {
             }),
             Report::Listeners(ports) => Writer::new().u8(1, 2).bytes(3, &encode_ports(ports)),
             Report::Keeper(json) => Writer::new().u8(1, 3).bytes(4, json.as_bytes()),
+            Report::Changes(changes) => Writer::new().u8(1, 4).bytes(5, &changes.encode()),
         };
         Frame::new(Kind::Report, stream, payload.finish())
     }
@@ -506,6 +567,7 @@ impl Report {
             ),
             2 => Report::Listeners(decode_ports("report", fields.required(3)?)?),
             3 => Report::Keeper(fields.text(4)?),
+            4 => Report::Changes(Changes::decode("report", fields.required(5)?)?),
             _ => return Err(Violation::Malformed("report")),
         })
     }

@@ -8,8 +8,8 @@ use palisade_protocol::message::{
     eof_frame, reset_frame, shutdown_frame, signal_frame, window_frame,
 };
 use palisade_protocol::{
-    Channel, Decoder, EgressRequest, ExecRequest, Exit, Frame, Hello, KeeperVerb, Kind, Open, Refusal,
-    RefusalCode, Report, SessionInfo, Size, Violation, Welcome, frame,
+    Changes, ChangesRequest, Channel, Decoder, EgressRequest, ExecRequest, Exit, Frame, Hello, KeeperVerb,
+    Kind, Open, Refusal, RefusalCode, Report, SessionInfo, Size, Violation, Welcome, frame,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -49,6 +49,10 @@ fn exec() -> impl Strategy<Value = ExecRequest> {
     )
 }
 
+fn changes() -> impl Strategy<Value = Changes> {
+    any::<(u64, u64, u64)>().prop_map(|(branches, sessions, ended)| Changes { branches, sessions, ended })
+}
+
 fn open() -> impl Strategy<Value = Open> {
     prop_oneof![
         exec().prop_map(Open::Exec),
@@ -66,6 +70,10 @@ fn open() -> impl Strategy<Value = Open> {
             .prop_map(|(ports, host_ports, proxy)| Open::Egress(EgressRequest { ports, host_ports, proxy })),
         any::<u32>().prop_map(|grace_ms| Open::Keeper(KeeperVerb::Stop { grace_ms })),
         Just(Open::Keeper(KeeperVerb::Status)),
+        Just(Open::Keeper(KeeperVerb::Orders)),
+        (text(), proptest::option::of(changes()), any::<bool>()).prop_map(|(repository, known, sessions)| {
+            Open::Changes(ChangesRequest { repository, known, sessions })
+        }),
     ]
 }
 
@@ -90,6 +98,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(session, 0..5).prop_map(Report::Sessions),
         vec(any::<u16>(), 0..20).prop_map(Report::Listeners),
         any::<String>().prop_map(Report::Keeper),
+        changes().prop_map(Report::Changes),
     ]
 }
 
