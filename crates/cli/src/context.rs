@@ -405,6 +405,7 @@ fn engine(process: ProcessConfig, settings: &Settings) -> Result<Engine, Failure
         uid_base: settings.uid_base.value,
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
+        errand: Box::new(|_| None),
         backends: Box::new(Backends::new(process)),
         tell: Box::new(crate::output::warning),
     }))

@@ -1,6 +1,7 @@
 //! What happened to a sandbox, as a stream that every surface renders in its own way.
 
 use crate::state::State;
+use crate::sync::{MovedRef, SyncTrigger};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,10 @@ pub enum Event {
     Notice { text: String },
     /// The network policy did not let it reach this; told once for each destination.
     EgressRefused { what: String, reason: String },
+    /// What an agent did was brought into refs of the host's repository; only what moved is named.
+    Synced { trigger: SyncTrigger, refs: Vec<MovedRef> },
+    /// It could not be brought; the refs are as they were.
+    SyncFailed { trigger: SyncTrigger, reason: String },
     /// A clean-up finished or undid what a crash had left.
     Recovered { what: String },
 }

@@ -40,12 +40,15 @@ const FOUNDATION: &str = r#"{
     "workdir": "/workspace/app"
 }"#;
 const WORKSPACES: [&str; 2] = [r#"{ "kind": "own" }"#, r#"{ "kind": "scratch" }"#];
-const EVENTS: [&str; 5] = [
+const EVENTS: [&str; 7] = [
     r#"{ "event": "state", "from": "created", "to": "starting", "reason": null }"#,
     r#"{ "event": "limit-not-enforced", "limit": "memory", "why": "no cgroups" }"#,
     r#"{ "event": "protocol-violation", "detail": "unknown frame kind 9" }"#,
     r#"{ "event": "notice", "text": "look at .envrc" }"#,
     r#"{ "event": "recovered", "what": "its keeper died" }"#,
+    r#"{ "event": "synced", "trigger": "commit", "refs": [
+        { "name": "refs/palisade/box/heads/main", "from": null, "to": "0123", "commits": 2 }] }"#,
+    r#"{ "event": "sync-failed", "trigger": "idle", "reason": "the disk is full" }"#,
 ];
 const PREFLIGHT: &str = r#"{
     "method": "bwrap",

@@ -1,5 +1,6 @@
 //! The engine itself: where its state is, how it reaches backends, and the store, opened when first needed.
 
+use crate::errand::Orders;
 use crate::error::EngineError;
 use palisade_core::{Backend, BackendError, HostIdentity, HostPath, Method, SandboxId};
 use palisade_host::process;
@@ -25,6 +26,8 @@ pub struct EngineConfig {
     pub keeper_command: Vec<OsString>,
     /// All that a keeper gets of the environment; asked for when one is started.
     pub keeper_environment: Box<dyn Fn() -> Vec<(OsString, OsString)>>,
+    /// What a keeper is to do besides, as of now; asked for when it begins, and when it is told of new orders.
+    pub errand: Orders,
     pub backends: Box<dyn BackendProvider>,
     /// For what the user should hear although nobody asked: something was set aside, or could not be.
     pub tell: Box<dyn Fn(&str)>,

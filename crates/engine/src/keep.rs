@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, socket, terminate_signal};
+use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
 use crate::observe::{about, observe, verb_span};
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
@@ -73,8 +73,9 @@ impl Engine {
             sandbox.name = %row.name,
             error.type = Empty,
         );
+        let pulse = Arc::new(Pulse::default());
         let Up { keeper, config, gate, book } =
-            match observe(boot, self.bring_up(&row, &backend, terminate)).await {
+            match observe(boot, self.bring_up(&row, &backend, terminate, &pulse)).await {
                 Ok(up) => up,
                 Err(error) => {
                     tell(report, &failure(&error));
@@ -101,6 +102,7 @@ impl Engine {
             served = keeper.serve(config) => served,
             never = write_egress => match never {},
             never = book.follow() => match never {},
+            never = self.run_errands(&row, &pulse) => match never {},
         };
         if let Some(gate) = &gate {
             self.finish_egress(&row, gate.ledger());
@@ -122,6 +124,7 @@ impl Engine {
         row: &Row,
         backend: &Arc<dyn Backend>,
         mut terminate: BoxFuture<'static, ()>,
+        pulse: &Arc<Pulse>,
     ) -> Result<Up, EngineError> {
         EngineError::step(Step::KeepAdopted)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
@@ -153,6 +156,7 @@ impl Engine {
             terminate,
             door: gate.clone().map(Gate::door),
             session_started: Box::new(move |name| writing.started(name)),
+            pulse: Arc::clone(pulse),
         };
         Ok(Up { keeper, config, gate, book })
     }

@@ -7,6 +7,7 @@
 mod copy;
 mod create;
 mod engine;
+mod errand;
 mod error;
 mod gc;
 mod keep;
@@ -32,6 +33,7 @@ pub mod wrapper;
 pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
 pub use create::CreateRequest;
 pub use engine::{BackendProvider, Engine, EngineConfig};
+pub use errand::{Errand, Orders, When};
 pub use error::EngineError;
 pub use gc::{GcAction, GcItem};
 pub use list::{Inspection, Summary};

@@ -8,7 +8,7 @@ use crate::session_book::{self, SessionRecord};
 use palisade_core::{Layout, State};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
-use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
+use palisade_protocol::{ExecRequest, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
 
 /// A client of a sandbox's keeper, and where the sandbox's places are.
@@ -72,6 +72,16 @@ pub enum SessionStart {
 }
 
 impl Connection {
+    /// Tells the keeper to look again at what it is to do besides. Says whether it knows how: one of an earlier version
+    /// does when it is started again.
+    pub async fn give_orders(&self) -> bool {
+        let asked = async {
+            let (_sender, mut receiver) = self.client.open(Open::Keeper(KeeperVerb::Orders)).await.ok()?;
+            answer(&mut receiver).await.ok()
+        };
+        matches!(asked.await, Some(None))
+    }
+
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, EngineError> {
         let (_sender, mut receiver) = self.client.open(Open::Sessions).await?;
         while let Some(event) = receiver.next().await? {

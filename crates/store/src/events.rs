@@ -9,6 +9,8 @@ use serde::Serialize;
 
 /// How many events of one sandbox are kept; older ones go as new ones come.
 pub const EVENTS_KEPT: usize = 1000;
+/// How many of them may be about syncs, which come as often as an agent likes: the rest of the history stays.
+const SYNCS_KEPT: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -71,6 +73,14 @@ pub(crate) fn insert(
              (SELECT seq FROM events WHERE sandbox_id = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
         params![id.as_str(), EVENTS_KEPT as i64],
     )?;
+    if matches!(event, Event::Synced { .. } | Event::SyncFailed { .. }) {
+        connection.execute(
+            "DELETE FROM events WHERE sandbox_id = ?1 AND event ->> 'event' IN ('synced', 'sync-failed') AND seq <=
+                 (SELECT seq FROM events WHERE sandbox_id = ?1 AND event ->> 'event' IN ('synced', 'sync-failed')
+                  ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+            params![id.as_str(), SYNCS_KEPT as i64],
+        )?;
+    }
     Ok(seq)
 }
 

@@ -4,7 +4,9 @@
 
 mod support;
 
-use palisade_core::{Diagnostic, Event, ExitCode, HostIdentity, IllegalTransition, SandboxName, State};
+use palisade_core::{
+    Diagnostic, Event, ExitCode, HostIdentity, IllegalTransition, SandboxName, State, SyncTrigger,
+};
 use palisade_store::{
     BadRow, EVENTS_KEPT, Inserted, Intent, IntentKind, ProcessIdentity, Row, Store, StoreError, StoredEvent,
 };
@@ -313,6 +315,23 @@ fn only_the_newest_events_of_each_sandbox_are_kept() {
     assert_eq!(kept.iter().map(|stored| stored.event.clone()).collect::<Vec<_>>(), expected);
     assert_eq!(store.events(&id(2), 0, 10).unwrap().len(), 1);
     assert_eq!(store.events(&id(1), kept[1].seq, 2).unwrap(), kept[2..4]);
+}
+
+#[test]
+fn syncs_without_end_do_not_push_the_rest_of_the_history_out() {
+    let (_directory, store) = fresh();
+    store.insert(&sandbox(1, "one"), &me()).unwrap();
+    let first = Event::Recovered { what: "first".into() };
+    store.append_event(&id(1), &first, AT).unwrap();
+    for number in 0..310 {
+        let failed = Event::SyncFailed { trigger: SyncTrigger::Commit, reason: number.to_string() };
+        store.append_event(&id(1), &failed, AT).unwrap();
+    }
+    let kept = store.events(&id(1), 0, usize::MAX).unwrap();
+    assert_eq!(kept.len(), 1 + 300, "one that is no sync, and the newest syncs");
+    assert_eq!(kept[0].event, first);
+    let last = Event::SyncFailed { trigger: SyncTrigger::Commit, reason: "309".into() };
+    assert_eq!(kept.last().unwrap().event, last);
 }
 
 #[test]

@@ -64,6 +64,11 @@ fn describe(event: &Event) -> String {
         Event::ProtocolViolation { detail } => format!("the guest broke the protocol: {detail}"),
         Event::Notice { text } => text.clone(),
         Event::EgressRefused { what, reason } => format!("the network policy refused {what}: {reason}"),
+        Event::Synced { trigger, refs } => {
+            let names: Vec<&str> = refs.iter().map(|moved| moved.name.as_str()).collect();
+            format!("synced ({trigger}): {}", names.join(", "))
+        }
+        Event::SyncFailed { trigger, reason } => format!("sync failed ({trigger}): {reason}"),
         Event::Recovered { what } => format!("recovered: {what}"),
     }
 }

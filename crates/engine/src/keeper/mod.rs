@@ -7,6 +7,7 @@
 //! [`Closing`]: while the guest is being shut down, clients still get their last output.
 
 mod connection;
+pub(crate) mod pulse;
 mod route;
 mod router;
 pub mod socket;
@@ -17,6 +18,7 @@ use palisade_core::{BoxFuture, Stream};
 use palisade_protocol::client::{ClientError, Door, handshake};
 use palisade_protocol::frame::MAX_FROM_GUEST;
 use palisade_protocol::{Decoder, Kind, Open, Refusal, Violation, Welcome};
+pub use pulse::Pulse;
 use router::Router;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +43,8 @@ pub struct KeeperConfig {
     pub door: Option<Door>,
     /// Called with the name of a session that has just started, before its client knows. It must not wait.
     pub session_started: Box<dyn Fn(&str) + Send + Sync>,
+    /// Told of what passes.
+    pub pulse: Arc<Pulse>,
 }
 
 impl std::fmt::Debug for KeeperConfig {
@@ -137,8 +141,9 @@ impl Keeper {
     /// Serves clients until there is a reason to end. From then on no new client is taken; those that are there
     /// stay until the [`Closing`] is done.
     pub async fn serve(self, config: KeeperConfig) -> (KeeperEnd, Closing) {
-        let KeeperConfig { listener, status_json, allowed_uid, terminate, door, session_started } = config;
-        let router = Arc::new(Router::new(status_json, door, session_started, self.asked));
+        let KeeperConfig { listener, status_json, allowed_uid, terminate, door, session_started, pulse } =
+            config;
+        let router = Arc::new(Router::new(status_json, door, session_started, pulse, self.asked));
         // Cuts everybody off even if this future is dropped half-way.
         let closing = Closing { router: Arc::clone(&router) };
         let (reader, writer) = tokio::io::split(self.guest);

@@ -3,7 +3,9 @@
 use super::router::ClientId;
 use palisade_protocol::frame::{Kind, MAX_DATA};
 use palisade_protocol::message::{decode_data, decode_eof, decode_signal, decode_window};
-use palisade_protocol::{Channel, Exit, FrameRef, RecvCredit, Refusal, Report, Size, StreamId, Violation};
+use palisade_protocol::{
+    Channel, Exit, FrameRef, Open, RecvCredit, Refusal, Report, Size, StreamId, Violation,
+};
 
 pub(super) struct Route {
     pub(super) client: ClientId,
@@ -17,10 +19,12 @@ pub(super) struct Route {
     answered: bool,
     /// The session that it asked for, until that has started.
     pub(super) starting: Option<String>,
+    /// Whether it only looks at what others do.
+    looks_on: bool,
 }
 
 impl Route {
-    pub(super) fn new(client: ClientId, stream: StreamId, starting: Option<String>) -> Self {
+    pub(super) fn new(client: ClientId, stream: StreamId, open: Open) -> Self {
         Self {
             client,
             stream,
@@ -29,8 +33,17 @@ impl Route {
             input: RecvCredit::default(),
             input_ended: false,
             answered: false,
-            starting,
+            looks_on: matches!(
+                open,
+                Open::Changes(_) | Open::Listeners | Open::Sessions | Open::SessionChanges
+            ),
+            starting: session_of(open),
         }
+    }
+
+    /// Whether a frame of this kind shows that somebody is at work inside.
+    pub(super) fn is_work(&self, kind: Kind) -> bool {
+        !self.looks_on && matches!(kind, Kind::Data | Kind::Exit)
     }
 
     /// Checks a frame on its way to the guest.
@@ -120,6 +133,11 @@ impl Route {
         }
         Ok(Next::More)
     }
+}
+
+/// The session that a request would start.
+fn session_of(open: Open) -> Option<String> {
+    if let Open::Exec(request) = open { request.session } else { None }
 }
 
 /// Whether a stream goes on after a frame.

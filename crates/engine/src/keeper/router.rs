@@ -9,6 +9,7 @@
 //!   up than its cap is cut off.
 
 use super::KeeperEnd;
+use super::pulse::Pulse;
 use super::route::{Next, Route};
 use palisade_protocol::client::{self as stream, Bearer, ClientError, Door, Incoming, StreamState};
 use palisade_protocol::frame::{Kind, MAX_FROM_GUEST};
@@ -40,6 +41,7 @@ pub(super) struct Router {
     status_json: Box<dyn Fn() -> String + Send + Sync>,
     door: Option<Door>,
     session_started: Box<dyn Fn(&str) + Send + Sync>,
+    pulse: Arc<Pulse>,
 }
 
 impl std::fmt::Debug for Router {
@@ -91,6 +93,7 @@ impl Router {
         status_json: Box<dyn Fn() -> String + Send + Sync>,
         door: Option<Door>,
         session_started: Box<dyn Fn(&str) + Send + Sync>,
+        pulse: Arc<Pulse>,
         opened: u32,
     ) -> Self {
         Self {
@@ -100,6 +103,7 @@ impl Router {
             status_json,
             door,
             session_started,
+            pulse,
         }
     }
 
@@ -145,6 +149,9 @@ impl Router {
         };
         let Some(route) = routes.routes.get_mut(&guest) else { return Ok(()) };
         let next = route.input(frame)?;
+        if route.is_work(frame.kind) {
+            self.pulse.beat();
+        }
         self.to_guest.push(|out| frame.encode_as(guest, out));
         if next == Next::Ended {
             routes.free(guest);
@@ -189,6 +196,13 @@ impl Router {
                 routes.end.get_or_insert(KeeperEnd::StopAsked { grace_ms });
                 self.changed.notify_waiters();
             }
+            Open::Keeper(KeeperVerb::Orders) => {
+                outbox.push(|out| {
+                    accepted_frame(stream).encode(out);
+                    Exit::Code(0).frame(stream).encode(out);
+                });
+                self.pulse.give_orders();
+            }
             Open::Outward { .. } => refuse(RefusalCode::Forbidden, "only a sandbox opens streams outward"),
             _ if stopping => refuse(RefusalCode::Failed, "the sandbox is stopping"),
             _ if streams >= MAX_STREAMS => {
@@ -198,7 +212,7 @@ impl Router {
                 Some(guest) => {
                     client.streams.insert(stream, guest);
                     routes.opened += 1;
-                    routes.routes.insert(guest, Route::new(id, stream, session_of(open)));
+                    routes.routes.insert(guest, Route::new(id, stream, open));
                     self.to_guest.push(|out| frame.encode_as(guest, out));
                 }
                 None => {
@@ -232,6 +246,9 @@ impl Router {
             return if ended { Ok(()) } else { Err(Violation::UnknownStream(id)) };
         };
         let next = route.output(frame)?;
+        if route.is_work(frame.kind) {
+            self.pulse.beat();
+        }
         let (client, stream) = (route.client, route.stream);
         if let Some(client) = routes.clients.get(&client) {
             client.outbox.push(|out| frame.encode_as(stream, out));
@@ -339,11 +356,6 @@ impl Router {
     pub(super) async fn closed(&self) {
         until(&self.changed, || self.lock().closed.then_some(())).await;
     }
-}
-
-/// The session that a request would start.
-fn session_of(open: Open) -> Option<String> {
-    if let Open::Exec(request) = open { request.session } else { None }
 }
 
 impl Routes {

@@ -1,7 +1,7 @@
 //! A keeper between a scripted guest and real clients at a real socket.
 
 use super::socket::{bind, connect, may_connect};
-use super::{Closing, Keeper, KeeperConfig, KeeperEnd};
+use super::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse};
 use palisade_core::HostPath;
 use palisade_protocol::client::{Client, ClientError, ExecError, Output, StreamEvent};
 use palisade_protocol::flow::{INITIAL, LIMIT};
@@ -11,11 +11,12 @@ use palisade_protocol::message::{
     signal_frame, window_frame,
 };
 use palisade_protocol::{
-    Channel, Decoder, ExecRequest, Exit, Frame, Hello, KeeperVerb, Kind, Open, Refusal, RefusalCode, Report,
-    Size, StreamId, Violation, Welcome,
+    Changes, ChangesRequest, Channel, Decoder, ExecRequest, Exit, Frame, Hello, KeeperVerb, Kind, Open,
+    Refusal, RefusalCode, Report, Size, StreamId, Violation, Welcome,
 };
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::UnixStream;
@@ -76,6 +77,7 @@ struct Scene {
     guest: Scripted<DuplexStream>,
     serving: JoinHandle<(KeeperEnd, Closing)>,
     terminate: Option<oneshot::Sender<()>>,
+    pulse: Arc<Pulse>,
     dir: HostPath,
     _temp: TempDir,
 }
@@ -91,7 +93,9 @@ async fn scene() -> Scene {
         guest.send(Welcome { version: 1, nonce: hello.nonce, build: "scripted".into() }.frame()).await;
     });
     let (terminate, terminated) = oneshot::channel::<()>();
+    let pulse = Arc::new(Pulse::default());
     let config = KeeperConfig {
+        pulse: Arc::clone(&pulse),
         door: None,
         session_started: Box::new(|_| ()),
         listener: bind(&dir, "keeper.sock").await.unwrap(),
@@ -104,7 +108,7 @@ async fn scene() -> Scene {
         }),
     };
     let serving = tokio::spawn(keeper.unwrap().serve(config));
-    Scene { guest, serving, terminate: Some(terminate), dir, _temp: temp }
+    Scene { guest, serving, terminate: Some(terminate), pulse, dir, _temp: temp }
 }
 
 impl Scene {
@@ -367,6 +371,41 @@ async fn the_keeper_tells_its_status_without_troubling_the_guest() {
     let report = Report::Keeper("{\"state\":\"running\"}".into());
     assert_eq!(receiver.next().await.unwrap(), Some(StreamEvent::Report(report)));
     assert_eq!(receiver.next().await.unwrap(), Some(StreamEvent::Exit(Exit::Code(0))));
+}
+
+#[tokio::test]
+async fn new_orders_and_work_are_told_and_looking_on_is_no_work() {
+    let mut scene = scene().await;
+    let client = scene.client().await;
+    let (_sender, mut receiver) = client.open(Open::Keeper(KeeperVerb::Orders)).await.unwrap();
+    assert_eq!(receiver.next().await.unwrap(), Some(StreamEvent::Accepted));
+    assert_eq!(receiver.next().await.unwrap(), Some(StreamEvent::Exit(Exit::Code(0))));
+    scene.pulse.ordered().await;
+
+    scene.pulse.listen();
+    let question = ChangesRequest { repository: b"/workspace".to_vec(), known: None, sessions: true };
+    let (_sender, mut receiver) = client.open(Open::Changes(question)).await.unwrap();
+    let stream = scene.guest.expect(Kind::Open).await.stream;
+    let changes = Report::Changes(Changes { branches: 1, sessions: 2, ended: 3 });
+    scene.guest.send(accepted_frame(stream)).await;
+    scene.guest.send(changes.frame(stream)).await;
+    scene.guest.send(Exit::Code(0).frame(stream)).await;
+    let mut heard = Vec::new();
+    while let Some(event) = receiver.next().await.unwrap() {
+        heard.push(event);
+    }
+    let told = [StreamEvent::Accepted, StreamEvent::Report(changes), StreamEvent::Exit(Exit::Code(0))];
+    assert_eq!(heard, told);
+    let now = std::time::Duration::ZERO;
+    assert!(tokio::time::timeout(now, scene.pulse.beaten()).await.is_err());
+
+    let (output, ()) = tokio::join!(client.exec_collect(exec("true"), 9), async {
+        let stream = scene.guest.expect(Kind::Open).await.stream;
+        scene.guest.send(accepted_frame(stream)).await;
+        scene.guest.send(Exit::Code(0).frame(stream)).await;
+    });
+    output.unwrap();
+    scene.pulse.beaten().await;
 }
 
 #[tokio::test]

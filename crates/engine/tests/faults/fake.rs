@@ -202,6 +202,7 @@ impl Scene {
             uid_base: 200_000,
             keeper_command: ["/bin/sh", "-c", keeper, "keeper"].map(OsString::from).to_vec(),
             keeper_environment: Box::new(move || vec![("REPORT".into(), report.clone().into())]),
+            errand: Box::new(|_| None),
             backends: Box::new(Provider(Arc::clone(&self.fake))),
             tell: Box::new(|_| {}),
         })
