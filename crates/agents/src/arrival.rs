@@ -70,7 +70,6 @@ impl Workshop<'_> {
         variable: &dyn Fn(&str) -> Option<String>,
         tell: &mut dyn FnMut(Step),
     ) -> Result<Ready, AgentError> {
-        self.git.require().await?;
         let facts = Facts::gather(&self.git, &request.directory).await?;
         tell(Step::Repository {
             root: facts.root.as_path().to_owned(),
@@ -96,7 +95,6 @@ impl Workshop<'_> {
 
     /// The sandbox of an earlier start, if it is this repository's.
     pub async fn earlier(&self, request: &StartRequest) -> Result<Option<AgentSandbox>, AgentError> {
-        self.git.require().await?;
         let facts = Facts::gather(&self.git, &request.directory).await?;
         let name = self.name(request, &facts)?;
         match self.engine.store()?.find(name.as_str()) {

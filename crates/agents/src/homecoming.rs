@@ -6,8 +6,8 @@ use crate::workshop::{AgentSandbox, Workshop, tree};
 use palisade_core::printable;
 use palisade_engine::Connection;
 use palisade_workspace::{
-    Application, Applied, BranchName, Description, Divergence, Facts, Repository, SandboxRefs, Snapshot,
-    Trees, Wanted,
+    Application, Applied, BranchName, Description, Divergence, InsideError, Known, Place, Repository,
+    SandboxRefs, Survey, Wanted,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -64,28 +64,12 @@ impl Unsynced {
     }
 }
 
-/// What is inside, as git inside tells it.
-struct Survey {
-    trees: Trees,
-    snapshots: Vec<Snapshot>,
-}
-
-impl Survey {
-    async fn take(connection: &Connection) -> Result<Self, AgentError> {
-        let trees = tree(connection, &connection.layout.workspace).trees().await?;
-        let mut snapshots = Vec::new();
-        for (path, _) in &trees.trees {
-            snapshots.push(tree(connection, path.as_str()).snapshot().await?);
-        }
-        Ok(Self { trees, snapshots })
-    }
-
-    fn wanted(&self) -> Wanted {
-        let with_work = self.snapshots.iter().filter(|snapshot| snapshot.work.is_some());
-        Wanted {
-            branches: self.trees.branches.iter().map(|(name, _)| name.clone()).collect(),
-            work: with_work.map(|snapshot| snapshot.branch.clone()).collect(),
-        }
+/// What a fetch is to bring of all that.
+fn wanted(survey: &Survey) -> Wanted {
+    let with_work = survey.snapshots.iter().filter(|snapshot| snapshot.work.is_some());
+    Wanted {
+        branches: survey.trees.branches.iter().map(|(name, _)| name.clone()).collect(),
+        work: with_work.map(|snapshot| snapshot.branch.clone()).collect(),
     }
 }
 
@@ -95,15 +79,16 @@ impl Workshop<'_> {
         sandbox: &AgentSandbox,
         request: &SyncRequest,
     ) -> Result<Homecoming, AgentError> {
-        self.git.require().await?;
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let facts = Facts::gather(&self.git, &sandbox.record.repository).await?;
-        let _turn = facts.repository.turn().await?;
-        let survey = self.fetch(sandbox, &connection, &facts.repository).await?;
+        let Place { repository, branch: checked_out, .. } =
+            Place::find(&self.git, &sandbox.record.repository).await?;
+        let _turn = repository.turn().await?;
+        let survey = self.fetch(sandbox, &connection, &repository).await?;
         let chosen: Vec<BranchName> = match &request.which {
-            Which::Main => {
-                survey.snapshots.first().map(|snapshot| snapshot.branch.clone()).into_iter().collect()
-            }
+            Which::Main => vec![survey.main.clone().ok_or_else(|| InsideError::Failed {
+                what: "looking at the work",
+                said: "HEAD is at no branch; make one with: git switch -c NAME".into(),
+            })?],
             Which::Worktree(branch) => {
                 let known = survey.trees.trees.iter().any(|(_, name)| name == branch);
                 if !known {
@@ -117,16 +102,10 @@ impl Workshop<'_> {
             Which::All => survey.trees.branches.iter().map(|(name, _)| name.clone()).collect(),
         };
         let refs = sandbox.refs();
-        let application = Application {
-            repository: &facts.repository,
-            refs: &refs,
-            checked_out: &facts.branch,
-            on_divergence: request.on_divergence,
-        };
+        let application = Application::look(&repository, &refs, &checked_out, request.on_divergence).await?;
         let mut branches = Vec::new();
         for name in chosen {
-            let fetched = facts.repository.fetched(&refs, &name).await?;
-            branches.push(Branch { applied: application.apply(&fetched).await?, name });
+            branches.push(Branch { applied: application.apply(&name).await?, name });
         }
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })
     }
@@ -138,36 +117,39 @@ impl Workshop<'_> {
         connection: &Connection,
         repository: &Repository,
     ) -> Result<Survey, AgentError> {
-        let survey = Survey::take(connection).await?;
         let refs = sandbox.refs();
+        let inside = tree(connection, &connection.layout.workspace);
+        let survey = async { Ok::<_, AgentError>(inside.survey().await?) };
+        let known = async { Ok::<_, AgentError>(repository.known(&refs).await?) };
+        let (survey, known) = tokio::try_join!(survey, known)?;
         let link = self.link(&sandbox.row, &connection.layout);
-        if missing(repository, &refs, &survey).await?.is_empty() {
+        if missing(&known, &refs, &survey).is_empty() {
             tracing::debug!("the host has everything already");
         } else {
-            repository.fetch_from(&link, &refs, &survey.wanted()).await?;
+            repository.fetch_from(&link, &refs, &wanted(&survey)).await?;
         }
-        for snapshot in survey.snapshots.iter().filter(|snapshot| snapshot.work.is_none()) {
-            repository.forget_work(&refs, &snapshot.branch).await?;
-        }
+        let without = survey.snapshots.iter().filter(|snapshot| snapshot.work.is_none());
+        repository.forget_work(&refs, &known, without.map(|snapshot| &snapshot.branch)).await?;
         Ok(survey)
     }
 
     /// What would be lost with the sandbox. It must be running.
     pub async fn unsynced(&self, sandbox: &AgentSandbox) -> Result<Unsynced, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let facts = Facts::gather(&self.git, &sandbox.record.repository).await?;
-        let survey = Survey::take(&connection).await?;
+        let repository = Place::find(&self.git, &sandbox.record.repository).await?.repository;
+        let inside = tree(&connection, &connection.layout.workspace);
+        let survey = inside.survey().await?;
         let refs = sandbox.refs();
+        let known = repository.known(&refs).await?;
         let mut unsynced = Unsynced::default();
-        for branch in missing(&facts.repository, &refs, &survey).await? {
-            if self.held(&facts.repository, &branch, &survey).await? {
+        for branch in missing(&known, &refs, &survey) {
+            if self.held(&repository, &branch, &survey).await? {
                 continue;
             }
-            let known = facts.repository.commit_if_any(&refs.commits(&branch)).await?;
+            let known = known.get(&refs.commits(&branch));
             // Named relative to what the host has only where the sandbox has that, too.
-            let known = known.filter(|id| survey.trees.branches.iter().any(|(_, inside)| inside == id));
-            let description =
-                tree(&connection, &connection.layout.workspace).describe(&branch, known.as_ref()).await?;
+            let known = known.filter(|id| survey.trees.branches.iter().any(|(_, inside)| inside == *id));
+            let description = inside.describe(&branch, known).await?;
             if description != Description::default() {
                 unsynced.0.push((branch, description));
             }
@@ -195,21 +177,12 @@ impl Workshop<'_> {
 }
 
 /// The branches whose commits or uncommitted work the host's refs have not.
-async fn missing(
-    repository: &Repository,
-    refs: &SandboxRefs,
-    survey: &Survey,
-) -> Result<BTreeSet<BranchName>, AgentError> {
-    let mut missing = BTreeSet::new();
-    for (name, id) in &survey.trees.branches {
-        if repository.commit_if_any(&refs.commits(name)).await?.as_ref() != Some(id) {
-            missing.insert(name.clone());
-        }
-    }
-    for snapshot in survey.snapshots.iter().filter(|snapshot| snapshot.work.is_some()) {
-        if repository.commit_if_any(&refs.work(&snapshot.branch)).await? != snapshot.work {
-            missing.insert(snapshot.branch.clone());
-        }
-    }
-    Ok(missing)
+fn missing(known: &Known, refs: &SandboxRefs, survey: &Survey) -> BTreeSet<BranchName> {
+    let commits = survey.trees.branches.iter();
+    let commits =
+        commits.filter(|(name, id)| known.get(&refs.commits(name)) != Some(id)).map(|(name, _)| name);
+    let work = survey.snapshots.iter().filter(|snapshot| {
+        snapshot.work.is_some() && known.get(&refs.work(&snapshot.branch)) != snapshot.work.as_ref()
+    });
+    commits.chain(work.map(|snapshot| &snapshot.branch)).cloned().collect()
 }

@@ -7,10 +7,10 @@
 //!   that a run after a kill at any point knows its own half-done work.
 //! - Content is written by git's own two-tree update, which goes through no link and over no untracked file.
 
-use crate::exchange::Fetched;
-use crate::facts::changes;
+use crate::exchange::{Fetched, Known};
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use crate::status::Status;
 use crate::tree::{Entries, WorkingTree};
 use std::path::PathBuf;
 
@@ -71,19 +71,33 @@ pub enum Divergence {
 /// The work's way into one repository.
 #[derive(Debug)]
 pub struct Application<'a> {
-    pub repository: &'a Repository,
-    pub refs: &'a SandboxRefs,
+    repository: &'a Repository,
+    refs: &'a SandboxRefs,
     /// The branch that is checked out on the host.
-    pub checked_out: &'a BranchName,
-    pub on_divergence: Divergence,
+    checked_out: &'a BranchName,
+    on_divergence: Divergence,
+    known: Known,
+    status: Status,
 }
 
-impl Application<'_> {
-    pub async fn apply(&self, fetched: &Fetched) -> Result<Applied, GitError> {
+impl<'a> Application<'a> {
+    /// Looks at what is there to be applied, and at what it is to be laid on.
+    pub async fn look(
+        repository: &'a Repository,
+        refs: &'a SandboxRefs,
+        checked_out: &'a BranchName,
+        on_divergence: Divergence,
+    ) -> Result<Self, GitError> {
+        let (known, status) = tokio::try_join!(repository.known(refs), Status::look(repository))?;
+        Ok(Self { repository, refs, checked_out, on_divergence, known, status })
+    }
+
+    pub async fn apply(&self, branch: &BranchName) -> Result<Applied, GitError> {
+        let fetched = self.known.fetched(self.refs, branch)?;
         if fetched.branch == *self.checked_out {
-            self.to_checked_out(fetched).await
+            self.to_checked_out(&fetched).await
         } else {
-            self.beside(fetched).await
+            self.beside(&fetched).await
         }
     }
 
@@ -117,11 +131,14 @@ impl Application<'_> {
     }
 
     async fn to_checked_out(&self, fetched: &Fetched) -> Result<Applied, GitError> {
-        let head = self.repository.commit("HEAD").await?;
-        let (theirs, hosts) = self.apart(&fetched.commits, &head).await?;
-        let ours = self.known(&head).await?;
-        let changes = changes(self.repository).await?;
-        let tree = WorkingTree::look(self.repository, &head, &changes, &ours, fetched).await?;
+        let head = &self.status.head;
+        let target = fetched.target();
+        let (ours, (theirs, hosts)) = tokio::try_join!(self.ours(head), self.apart(&fetched.commits, head))?;
+        let laid = [self.refs.applied(), self.refs.applying()].iter().any(|name| self.known.has(name));
+        if target == head && !laid {
+            return Ok(Applied { commits: Commits::Same, work: Work::None });
+        }
+        let tree = WorkingTree::look(self.repository, &self.status, &ours, target).await?;
         if !tree.strange.is_empty() {
             return self.blocked(fetched, theirs, tree.strange).await;
         }
@@ -133,16 +150,15 @@ impl Application<'_> {
                         fetched.work.as_ref().map_or(Work::None, |_| Work::Waiting { why: Waits::Commits });
                     Ok(Applied { commits, work })
                 }
-                Divergence::Merge => self.merge(fetched, &head, tree, theirs).await,
+                Divergence::Merge => self.merge(fetched, head, tree, theirs).await,
             },
             (theirs, 0) => {
-                let target = fetched.work.as_ref().unwrap_or(&fetched.commits);
-                let work = self.lay(&tree, &head, &fetched.commits, target, fetched.work.is_some()).await?;
+                let work = self.lay(&tree, head, &fetched.commits, target, fetched.work.is_some()).await?;
                 let commits = if theirs == 0 { Commits::Same } else { Commits::Forwarded(theirs) };
                 Ok(Applied { commits, work })
             }
             (_, _) => {
-                let work = self.lay_on_newer(&tree, &head, fetched).await?;
+                let work = self.lay_on_newer(&tree, head, fetched).await?;
                 Ok(Applied { commits: Commits::Same, work })
             }
         }
@@ -245,12 +261,13 @@ impl Application<'_> {
             return Ok(Applied { commits: Commits::Waiting { count: theirs, why }, work });
         }
         merged?;
-        let head = self.repository.commit("HEAD").await?;
-        let changes = changes(self.repository).await?;
-        let tree = WorkingTree::look(self.repository, &head, &changes, &Entries::default(), fetched).await?;
         let work = match &fetched.work {
             None => Work::None,
-            Some(_) => self.lay_on_newer(&tree, &head, fetched).await?,
+            Some(work) => {
+                let status = Status::look(self.repository).await?;
+                let tree = WorkingTree::look(self.repository, &status, &Entries::default(), work).await?;
+                self.lay_on_newer(&tree, &status.head, fetched).await?
+            }
         };
         Ok(Applied { commits: Commits::Merged(theirs), work })
     }
@@ -265,32 +282,32 @@ impl Application<'_> {
         uncommitted: bool,
     ) -> Result<Work, GitError> {
         self.move_ref(&self.refs.applying(), target, None).await?;
-        tree.become_tree(target).await?;
+        let paths = tree.become_tree(commit, target).await?;
+        let mut transaction = String::from("start\0");
         if commit != head {
-            self.move_ref("HEAD", commit, Some(head)).await?;
+            transaction += &format!("update HEAD\0{commit}\0{head}\0");
         }
-        // The index is the commit's: what goes beyond it is a change that `git diff` shows.
-        self.repository.git(["reset", "--quiet", "--mixed"]).bytes().await?;
-        let paths = tree.mark_new(commit, target).await?;
-        let applied = if uncommitted {
+        transaction += &if uncommitted {
             format!("update {}\0{target}\0\0", self.refs.applied())
         } else {
             format!("delete {}\0\0", self.refs.applied())
         };
-        let transaction = format!("start\0{applied}delete {}\0\0prepare\0commit\0", self.refs.applying());
-        self.repository.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
+        transaction += &format!("delete {}\0\0prepare\0commit\0", self.refs.applying());
+        let reason = self.reason();
+        let update = self.repository.git(["update-ref", "-m", &reason, "--stdin", "-z"]);
+        update.input(transaction).bytes().await?;
         Ok(if uncommitted { Work::Laid { paths } } else { Work::None })
     }
 
     /// What we laid into the tree before, or were about to.
-    async fn known(&self, head: &ObjectId) -> Result<Entries, GitError> {
-        let mut known = Entries::default();
+    async fn ours(&self, head: &ObjectId) -> Result<Entries, GitError> {
+        let mut ours = Entries::default();
         for reference in [self.refs.applied(), self.refs.applying()] {
-            if let Some(commit) = self.repository.commit_if_any(&reference).await? {
-                known.add(self.repository, head, &commit).await?;
+            if let Some(commit) = self.known.get(&reference) {
+                ours.add(self.repository, head, commit).await?;
             }
         }
-        Ok(known)
+        Ok(ours)
     }
 
     async fn wait(&self, fetched: &Fetched, count: u32, why: Waits) -> Result<Commits, GitError> {
@@ -304,6 +321,9 @@ impl Application<'_> {
 
     /// Commits that are only in the first, and only in the second.
     async fn apart(&self, first: &ObjectId, second: &ObjectId) -> Result<(u32, u32), GitError> {
+        if first == second {
+            return Ok((0, 0));
+        }
         let range = format!("{first}...{second}");
         let text = self.repository.git(["rev-list", "--left-right", "--count", &range]).text().await?;
         let mut counts = text.split_ascii_whitespace().map(str::parse);
@@ -327,13 +347,18 @@ impl Application<'_> {
         Ok(list.split(|byte| *byte == b'\n').any(|given| given == line.as_bytes()))
     }
 
+    /// For the log of a ref.
+    fn reason(&self) -> String {
+        format!("palisade: work of {}", self.refs.all())
+    }
+
     async fn move_ref(
         &self,
         reference: &str,
         to: &ObjectId,
         from: Option<&ObjectId>,
     ) -> Result<(), GitError> {
-        let reason = format!("palisade: work of {}", self.refs.all());
+        let reason = self.reason();
         let mut arguments = vec!["update-ref", "-m", &reason, reference, to.as_str()];
         arguments.extend(from.map(ObjectId::as_str));
         self.repository.git(arguments).bytes().await.map(drop)

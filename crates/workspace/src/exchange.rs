@@ -5,6 +5,7 @@ use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
 use palisade_core::printable;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -52,12 +53,43 @@ pub struct Wanted {
     pub work: Vec<BranchName>,
 }
 
+/// What the host has of a sandbox: its refs, and the commits they are at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known(BTreeMap<String, ObjectId>);
+
+impl Known {
+    pub fn get(&self, reference: &str) -> Option<&ObjectId> {
+        self.0.get(reference)
+    }
+
+    pub(crate) fn has(&self, reference: &str) -> bool {
+        self.0.contains_key(reference)
+    }
+
+    /// What a fetch has left for a branch, whatever the sandbox said before.
+    pub fn fetched(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<Fetched, GitError> {
+        let name = refs.commits(branch);
+        let commits = self.get(&name).cloned().ok_or_else(|| GitError::Answer {
+            what: "fetch".into(),
+            answer: format!("no commit at {}", printable(&name)),
+        })?;
+        Ok(Fetched { commits, work: self.get(&refs.work(branch)).cloned(), branch: branch.clone() })
+    }
+}
+
 /// What a fetch brought of one branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     pub branch: BranchName,
     pub commits: ObjectId,
     pub work: Option<ObjectId>,
+}
+
+impl Fetched {
+    /// What the working tree is to be: with the uncommitted work, if there is any.
+    pub(crate) fn target(&self) -> &ObjectId {
+        self.work.as_ref().unwrap_or(&self.commits)
+    }
 }
 
 impl Repository {
@@ -110,18 +142,30 @@ impl Repository {
             .map(drop)
     }
 
-    /// Forgets uncommitted work of a branch that has none any more.
-    pub async fn forget_work(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<(), GitError> {
-        self.git(["update-ref", "-d", &refs.work(branch)]).bytes().await.map(drop)
+    /// The refs of a sandbox as they are now, with one question to git.
+    pub async fn known(&self, refs: &SandboxRefs) -> Result<Known, GitError> {
+        let format = "--format=%(objecttype) %(objectname) %(refname)";
+        let list = self.git(["for-each-ref", format, &refs.all()]).bytes().await?;
+        let list = String::from_utf8_lossy(&list);
+        // Whatever is no commit came from a stranger, and is as good as not there.
+        let commits = list.lines().filter_map(|line| line.strip_prefix("commit ")?.split_once(' '));
+        let commits = commits.map(|(id, name)| Ok((name.to_owned(), object("for-each-ref", id)?)));
+        Ok(Known(commits.collect::<Result<_, GitError>>()?))
     }
 
-    /// What a fetch left for a branch, whatever the sandbox said before.
-    pub async fn fetched(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<Fetched, GitError> {
-        Ok(Fetched {
-            commits: self.commit(&refs.commits(branch)).await?,
-            work: self.commit_if_any(&refs.work(branch)).await?,
-            branch: branch.clone(),
-        })
+    /// Forgets the uncommitted work of branches that have none any more.
+    pub async fn forget_work(
+        &self,
+        refs: &SandboxRefs,
+        known: &Known,
+        branches: impl IntoIterator<Item = &BranchName>,
+    ) -> Result<(), GitError> {
+        let there = branches.into_iter().map(|branch| refs.work(branch)).filter(|name| known.has(name));
+        let deletions: String = there.map(|name| format!("delete {name}\0\0")).collect();
+        if deletions.is_empty() {
+            return Ok(());
+        }
+        self.git(["update-ref", "--stdin", "-z"]).input(deletions).bytes().await.map(drop)
     }
 
     /// Whether some ref leads to a commit.

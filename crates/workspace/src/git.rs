@@ -65,17 +65,18 @@ impl Git {
             what: "in the root directory".into(),
             source: std::io::Error::other(error),
         })?;
-        Ok(Repository { git: self.clone(), directory, settings: Vec::new() })
+        Ok(self.unguarded(&directory))
     }
 
-    /// Git in one repository, with what its configuration would run turned off.
-    pub async fn repository(&self, directory: &HostPath) -> Result<Repository, GitError> {
-        let bare = Repository { git: self.clone(), directory: directory.clone(), settings: Vec::new() };
-        // Reading the names runs nothing, wherever they come from.
-        let names = bare.git(["config", "--list", "--name-only", "-z"]).bytes().await?;
-        let names = String::from_utf8_lossy(&names);
-        let settings = guard::settings(names.split('\0').filter(|name| !name.is_empty()));
-        Ok(Repository { settings, ..bare })
+    /// Git in a directory of which nothing is known yet, unguarded: only for questions that run nothing.
+    pub(crate) fn unguarded(&self, directory: &HostPath) -> Repository {
+        Repository {
+            git: self.clone(),
+            directory: directory.clone(),
+            settings: Vec::new(),
+            identity: Identity::default(),
+            places: Places::default(),
+        }
     }
 }
 
@@ -100,6 +101,22 @@ pub struct Repository {
     git: Git,
     directory: HostPath,
     settings: Vec<(String, String)>,
+    identity: Identity,
+    places: Places,
+}
+
+/// Who commits. Empty when git has no opinion, and then the sandbox's own default stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    pub name: String,
+    pub email: String,
+}
+
+/// Where git keeps what belongs to this working tree, and what all working trees of the repository share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Places {
+    pub(crate) own: PathBuf,
+    pub(crate) common: PathBuf,
 }
 
 impl Repository {
@@ -107,10 +124,30 @@ impl Repository {
         &self.directory
     }
 
-    /// The same guard from another directory of the repository.
-    #[must_use]
-    pub fn at(&self, directory: HostPath) -> Self {
-        Self { directory, ..self.clone() }
+    /// With what its configuration would run turned off. `listing` is that configuration, as `git config --list -z`
+    /// tells it.
+    pub(crate) fn guarded(self, listing: &[u8], places: Places) -> Self {
+        let listing = String::from_utf8_lossy(listing);
+        let entries = listing.split('\0').filter(|entry| !entry.is_empty());
+        let entries = entries.map(|entry| entry.split_once('\n').unwrap_or((entry, "")));
+        let last = |wanted: &str| {
+            let mut values = entries.clone().filter(|(name, _)| *name == wanted);
+            values.next_back().map(|(_, value)| value.to_owned()).unwrap_or_default()
+        };
+        Self {
+            identity: Identity { name: last("user.name"), email: last("user.email") },
+            settings: guard::settings(entries.clone().map(|(name, _)| name)),
+            places,
+            ..self
+        }
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     pub fn git<T: Into<OsString>>(&self, arguments: impl IntoIterator<Item = T>) -> Invocation<'_> {
@@ -173,6 +210,11 @@ impl Invocation<'_> {
                 Err(GitError::Answer { what, answer })
             }
         }
+    }
+
+    /// What it printed before it succeeded or failed, for questions that it answers one after the other.
+    pub(crate) async fn answers(self) -> Result<Vec<u8>, GitError> {
+        Ok(self.run(|_| {}).await?.1)
     }
 
     /// Whether it succeeded, for questions that git answers with its exit status: 0 for yes and 1 for no.

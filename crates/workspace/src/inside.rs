@@ -11,7 +11,7 @@ use std::time::Duration;
 const ANSWER: usize = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Each becomes a ref on the host.
-const MOST_BRANCHES: usize = 256;
+pub(crate) const MOST_BRANCHES: usize = 256;
 
 /// Where commands run. A sandbox's client in the product.
 pub trait Inside: Send + Sync {
@@ -132,7 +132,8 @@ impl<'a> Tree<'a> {
     /// Records what is not committed as a commit beside the branch, without touching index or files.
     pub async fn snapshot(&self) -> Result<Snapshot, InsideError> {
         const WHAT: &str = "looking at the work";
-        let words = self.script(WHAT, include_str!("inside/snapshot.sh"), &[]).await?;
+        let script = concat!(include_str!("inside/record.sh"), include_str!("inside/snapshot.sh"));
+        let words = self.script(WHAT, script, &[]).await?;
         let [branch, head, work] = words.as_slice() else { return Err(InsideError::Answer { what: WHAT }) };
         let answer = || InsideError::Answer { what: WHAT };
         Ok(Snapshot {
@@ -228,7 +229,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Runs one of our scripts; its answer is a list of words, each ended by a NUL.
-    async fn script(
+    pub(crate) async fn script(
         &self,
         what: &'static str,
         script: &str,

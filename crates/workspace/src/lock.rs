@@ -1,10 +1,7 @@
 //! One at a time brings work into a repository: several sandboxes of one repository may come home at once.
 
 use crate::git::{GitError, Repository};
-use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than any other's turn takes.
@@ -19,16 +16,9 @@ impl Repository {
     pub async fn turn(&self) -> Result<Turn, GitError> {
         const WHAT: &str = "lock";
         let io = |source| GitError::Io { what: WHAT.into(), source };
-        let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-        let directory = self.git(common).bytes().await?;
-        let directory = PathBuf::from(OsString::from_vec(directory.trim_ascii_end().to_vec()));
+        let place = self.places().common.join("palisade.lock");
         let take = move || {
-            let options = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(directory.join("palisade.lock"));
-            let file = options?;
+            let file = File::options().create(true).truncate(false).write(true).open(place)?;
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(Turn(file))
         };

@@ -1,12 +1,12 @@
 //! The host's working tree as git would record it, without touching the user's index; and its change into another tree.
 
-use crate::exchange::Fetched;
-use crate::facts::{Change, object};
 use crate::git::{GitError, Repository};
+use crate::index::OwnIndex;
 use crate::refs::ObjectId;
+use crate::status::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// A file's mode and content; the content of a missing file is all zeros.
@@ -24,10 +24,14 @@ impl Entries {
         from: &ObjectId,
         to: &ObjectId,
     ) -> Result<(), GitError> {
-        for (path, entry) in difference(repository, from, to).await? {
+        self.extend(difference(repository, from, to).await?);
+        Ok(())
+    }
+
+    fn extend(&mut self, differences: Vec<Difference>) {
+        for Difference { path, entry, .. } in differences {
             self.0.entry(path).or_default().insert(entry);
         }
-        Ok(())
     }
 
     fn hold(&self, path: &Path, entry: &Entry) -> bool {
@@ -35,12 +39,23 @@ impl Entries {
     }
 }
 
-/// Where two trees differ, with what the second has there.
-async fn difference(
+/// A path where two trees differ, with what the second has there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) path: PathBuf,
+    entry: Entry,
+    /// The first has nothing there.
+    pub(crate) added: bool,
+}
+
+pub(crate) async fn difference(
     repository: &Repository,
     from: &ObjectId,
     to: &ObjectId,
-) -> Result<Vec<(PathBuf, Entry)>, GitError> {
+) -> Result<Vec<Difference>, GitError> {
+    if from == to {
+        return Ok(Vec::new());
+    }
     let arguments =
         ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", from.as_str(), to.as_str()];
     let bytes = repository.git(arguments).bytes().await?;
@@ -49,15 +64,16 @@ async fn difference(
 }
 
 /// `:old-mode new-mode old-id new-id letter NUL path NUL`, again and again.
-fn parse_difference(bytes: &[u8]) -> Option<Vec<(PathBuf, Entry)>> {
+fn parse_difference(bytes: &[u8]) -> Option<Vec<Difference>> {
     let mut words = bytes.split(|byte| *byte == 0);
     let mut found = Vec::new();
     while let (Some(header), Some(path)) = (words.next(), words.next()) {
         let header = std::str::from_utf8(header).ok()?.strip_prefix(':')?;
         let mut fields = header.split(' ');
         let (mode, id) = (fields.nth(1)?, fields.nth(1)?);
+        let added = fields.next()? == "A";
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-        found.push((path, (mode.to_owned(), id.to_owned())));
+        found.push(Difference { path, entry: (mode.to_owned(), id.to_owned()), added });
     }
     Some(found)
 }
@@ -66,137 +82,100 @@ fn parse_difference(bytes: &[u8]) -> Option<Vec<(PathBuf, Entry)>> {
 #[derive(Debug)]
 pub(crate) struct WorkingTree<'a> {
     repository: &'a Repository,
-    index: PathBuf,
+    index: OwnIndex<'a>,
+    /// A tree, or the commit whose tree it is.
     tree: ObjectId,
     /// Changes that are not ours, or would be in the way: nothing may be laid over them.
     pub(crate) strange: Vec<PathBuf>,
 }
 
 impl<'a> WorkingTree<'a> {
-    /// Looks at `changes`, all that differs from `head`; `ours` may be replaced.
+    /// Looks at all that differs from the commit; what `ours` says may be replaced, and so may what `target` has.
     pub(crate) async fn look(
         repository: &'a Repository,
-        head: &ObjectId,
-        changes: &[Change],
+        status: &Status,
         ours: &Entries,
-        fetched: &Fetched,
+        target: &ObjectId,
     ) -> Result<Self, GitError> {
-        let target = fetched.work.as_ref().unwrap_or(&fetched.commits);
+        let head = &status.head;
+        let to_target = difference(repository, head, target).await?;
         let mut wanted = Entries::default();
-        wanted.add(repository, head, target).await?;
+        wanted.extend(to_target.clone());
         let concerns = |path: &Path| ours.0.contains_key(path) || wanted.0.contains_key(path);
-        let relevant: Vec<&Change> =
-            changes.iter().filter(|change| !change.untracked() || concerns(&change.path)).collect();
-
-        let directory = repository.git(["rev-parse", "--absolute-git-dir"]).bytes().await?;
-        let directory = PathBuf::from(OsString::from_vec(directory.trim_ascii_end().to_vec()));
-        let index = directory.join("palisade-index");
-        copy_index(&directory.join("index"), &index)?;
-        let mut paths = Vec::new();
-        for change in &relevant {
-            paths.extend_from_slice(change.path.as_os_str().as_bytes());
-            paths.push(0);
-        }
-        repository
-            .git(["update-index", "--add", "--remove", "--replace", "-z", "--stdin"])
-            .index(&index)
-            .input(paths)
-            .bytes()
-            .await?;
-        let tree = repository.git(["write-tree"]).index(&index).text().await?;
-        let tree = object("write-tree", &tree)?;
-
+        let relevant: Vec<&Path> = status
+            .changes
+            .iter()
+            .filter(|change| !change.untracked() || concerns(&change.path))
+            .map(|change| change.path.as_path())
+            .collect();
+        let index = OwnIndex::copy(repository)?;
         let mut strange: BTreeSet<PathBuf> = BTreeSet::new();
-        for (path, entry) in difference(repository, head, &tree).await? {
-            if !ours.hold(&path, &entry) && !wanted.hold(&path, &entry) {
-                strange.insert(path);
+        let (tree, to_target) = if relevant.is_empty() {
+            (head.clone(), to_target)
+        } else {
+            let tree = index.record(&relevant).await?;
+            for Difference { path, entry, .. } in difference(repository, head, &tree).await? {
+                if !ours.hold(&path, &entry) && !wanted.hold(&path, &entry) {
+                    strange.insert(path);
+                }
             }
-        }
+            let to_target = difference(repository, &tree, target).await?;
+            (tree, to_target)
+        };
         // Files that git leaves out of its status, ignored ones above all, would be overwritten in silence.
         let root = repository.directory().as_path();
-        for path in repository.added(&tree, target).await? {
-            strange.extend(in_the_way(root, &path));
-        }
+        let (new, leaving): (Vec<_>, Vec<_>) = to_target.iter().partition(|difference| difference.added);
+        let leaving: BTreeSet<&Path> = leaving.iter().map(|difference| difference.path.as_path()).collect();
+        strange.extend(new.iter().filter_map(|new| in_the_way(root, &new.path, &leaving)));
         Ok(Self { repository, index, tree, strange: strange.into_iter().collect() })
     }
 
-    /// Changes the files from what they are to what `target` has.
-    pub(crate) async fn become_tree(&self, target: &ObjectId) -> Result<(), GitError> {
-        let arguments = ["read-tree", "-m", "-u", self.tree.as_str(), target.as_str()];
-        self.repository.git(arguments).index(&self.index).bytes().await?;
-        // A leftover is overwritten by whoever comes next.
-        let _ = std::fs::remove_file(&self.index);
-        Ok(())
-    }
-
-    /// Makes `git diff` show new files too, and tells all paths that differ.
-    pub(crate) async fn mark_new(
+    /// Changes the files from what they are to what `target` has, and the index to what `commit` has, with a mark at
+    /// new files so that `git diff` shows them. Tells the paths that differ between the two.
+    pub(crate) async fn become_tree(
         &self,
         commit: &ObjectId,
         target: &ObjectId,
     ) -> Result<Vec<PathBuf>, GitError> {
-        let repository = self.repository;
-        let mut list = Vec::new();
-        for path in repository.added(commit, target).await? {
-            list.extend_from_slice(path.as_os_str().as_bytes());
-            list.push(0);
+        self.index.update_files(&self.tree, target).await?;
+        let uncommitted = difference(self.repository, commit, target).await?;
+        let new = uncommitted.iter().filter(|difference| difference.added);
+        let new: Vec<&Path> = new.map(|difference| difference.path.as_path()).collect();
+        if !uncommitted.is_empty() {
+            self.index.go_back_to(commit, &new).await?;
         }
-        if !list.is_empty() {
-            repository
-                .git(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"])
-                .env("GIT_LITERAL_PATHSPECS", "1")
-                .input(list)
-                .bytes()
-                .await?;
-        }
-        Ok(difference(repository, commit, target).await?.into_iter().map(|(path, _)| path).collect())
-    }
-}
-
-impl Repository {
-    /// Paths that the second tree has and the first has not.
-    async fn added(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<PathBuf>, GitError> {
-        let arguments = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--name-only",
-            "--no-renames",
-            "--diff-filter=A",
-            from.as_str(),
-            to.as_str(),
-        ];
-        let (_, words) = self.git(arguments).words().await?;
-        Ok(words.into_iter().map(PathBuf::from).collect())
-    }
-}
-
-fn copy_index(from: &Path, to: &Path) -> Result<(), GitError> {
-    let io = |source| GitError::Io { what: "index".into(), source };
-    match std::fs::copy(from, to) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let gone = std::fs::remove_file(to).or_else(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            });
-            gone.map_err(io)
-        }
-        Err(error) => Err(io(error)),
+        self.index.install(commit, &new).await?;
+        Ok(uncommitted.into_iter().map(|difference| difference.path).collect())
     }
 }
 
 /// What stands where a new file is to be made: something at its own place, or a file where it needs a directory.
-fn in_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
+/// `leaving` are known files that go or change in the same step.
+fn in_the_way(root: &Path, path: &Path, leaving: &BTreeSet<&Path>) -> Option<PathBuf> {
     let mut place = PathBuf::new();
     for component in path.components() {
         place.push(component);
         let found = std::fs::symlink_metadata(root.join(&place)).ok()?;
-        if place == path || !found.is_dir() {
-            return Some(place);
+        if found.is_dir() && place != path {
+            continue;
         }
+        let goes =
+            if found.is_dir() { all_leave(root, &place, leaving) } else { leaving.contains(place.as_path()) };
+        return (!goes).then_some(place);
     }
     None
+}
+
+/// Whether a directory holds nothing but what leaves.
+fn all_leave(root: &Path, directory: &Path, leaving: &BTreeSet<&Path>) -> bool {
+    let Ok(entries) = std::fs::read_dir(root.join(directory)) else { return false };
+    entries.flatten().all(|entry| {
+        let place = directory.join(entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => all_leave(root, &place, leaving),
+            _ => leaving.contains(place.as_path()),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -206,12 +185,22 @@ mod tests {
     #[test]
     fn a_difference_is_read_with_what_the_second_has() {
         let (old, new) = ("1".repeat(40), "2".repeat(40));
-        let bytes =
-            format!(":100644 100755 {old} {new} M\0a b\0:100644 000000 {old} {} D\0gone\0", "0".repeat(40));
-        let entry = |mode: &str, id: String| (mode.to_owned(), id);
+        let none = "0".repeat(40);
+        let bytes = format!(
+            ":100644 100755 {old} {new} M\0a b\0:100644 000000 {old} {none} D\0gone\0:000000 100644 {none} {new} A\0new\0"
+        );
+        let difference = |path: &str, mode: &str, id: String, added: bool| Difference {
+            path: path.into(),
+            entry: (mode.to_owned(), id),
+            added,
+        };
         assert_eq!(
             parse_difference(bytes.as_bytes()).unwrap(),
-            [("a b".into(), entry("100755", new)), ("gone".into(), entry("000000", "0".repeat(40)))]
+            [
+                difference("a b", "100755", new.clone(), false),
+                difference("gone", "000000", none.clone(), false),
+                difference("new", "100644", new, true)
+            ]
         );
         assert_eq!(parse_difference(b"").unwrap(), []);
         assert_eq!(parse_difference(b"nonsense\0path\0"), None);
@@ -221,14 +210,22 @@ mod tests {
     fn what_stands_in_the_way_is_found_without_following_links() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("file"), "").unwrap();
-        std::fs::create_dir_all(root.path().join("dir/sub")).unwrap();
+        std::fs::create_dir_all(root.path().join("dir/sub/empty")).unwrap();
+        std::fs::write(root.path().join("dir/sub/file"), "").unwrap();
         std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
-        let way =
-            |path: &str| in_the_way(root.path(), Path::new(path)).map(|path| path.display().to_string());
+        let way_past = |path: &str, leaving: &[&str]| {
+            let leaving = leaving.iter().map(Path::new).collect();
+            in_the_way(root.path(), Path::new(path), &leaving).map(|path| path.display().to_string())
+        };
+        let way = |path: &str| way_past(path, &[]);
         assert_eq!(way("file"), Some("file".into()));
         assert_eq!(way("file/below"), Some("file".into()));
         assert_eq!(way("link/passwd"), Some("link".into()));
         assert_eq!(way("dir/sub"), Some("dir/sub".into()));
         assert_eq!((way("dir/new"), way("new/er")), (None, None));
+        assert_eq!((way("dir/sub/empty"), way_past("file/below", &["file"])), (None, None));
+        assert_eq!(way_past("dir", &["dir/sub/file"]), None);
+        std::fs::write(root.path().join("dir/other"), "").unwrap();
+        assert_eq!(way_past("dir", &["dir/sub/file"]), Some("dir".into()));
     }
 }

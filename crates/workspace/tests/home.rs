@@ -48,6 +48,46 @@ async fn a_second_sync_replaces_what_the_first_laid() {
 }
 
 #[tokio::test]
+async fn a_file_may_come_home_as_a_directory_and_a_directory_as_a_file() {
+    let scene = Scene::new();
+    scene.host("mkdir d && echo 1 > d/n && git add -A && git commit --quiet -m directory");
+    scene.send().await;
+    scene.inside("git rm --quiet -r code d && mkdir code && echo 1 > code/n && echo 2 > d && git add -A && git commit --quiet -m swap");
+    assert_eq!(scene.sync(Divergence::Wait).await.commits, Commits::Forwarded(1));
+    assert_eq!((scene.read("host/code/n").as_str(), scene.read("host/d").as_str()), ("1\n", "2\n"));
+    assert_eq!(scene.host("git status --porcelain"), "");
+}
+
+#[tokio::test]
+async fn what_an_ended_sync_has_left_is_in_nobodys_way() {
+    let scene = Scene::new();
+    scene.send().await;
+    scene.write("host/.git/palisade-index.lock", "");
+    scene.write("host/.git/palisade-index", "half of one");
+    scene.inside("echo four >> readme && git commit --quiet -am second && echo 6 >> code");
+    let work = Work::Laid { paths: paths(&["code"]) };
+    let applied = scene.sync(Divergence::Wait).await;
+    assert_eq!(applied, Applied { commits: Commits::Forwarded(1), work });
+    assert_eq!(
+        scene.host("git status --porcelain; ls .git | grep -e palisade-index -e lock"),
+        " M code\npalisade.lock"
+    );
+}
+
+#[tokio::test]
+async fn an_index_that_somebody_works_on_is_left_to_git() {
+    let scene = Scene::new();
+    scene.send().await;
+    scene.inside("echo four >> readme && git commit --quiet -am second");
+    scene.write("host/.git/index.lock", "");
+    let error = scene.try_sync(Divergence::Wait).await.unwrap_err().to_string();
+    assert!(error.contains("index.lock"), "{error}");
+    std::fs::remove_file(scene.path("host/.git/index.lock")).unwrap();
+    assert_eq!(scene.sync(Divergence::Wait).await.commits, Commits::Forwarded(1));
+    assert_eq!(scene.host("git status --porcelain; git log --format=%s"), "second\nfirst");
+}
+
+#[tokio::test]
 async fn a_change_of_the_users_blocks_and_is_never_overwritten() {
     let scene = Scene::new();
     scene.send().await;

@@ -138,26 +138,27 @@ impl Scene {
         let repository = self.facts().await.repository;
         let branch = branch(name);
         if !work {
-            repository.forget_work(&self.refs, &branch).await?;
+            let known = repository.known(&self.refs).await?;
+            repository.forget_work(&self.refs, &known, [&branch]).await?;
         }
         let work = if work { vec![branch.clone()] } else { Vec::new() };
         let wanted = Wanted { branches: vec![branch.clone()], work };
         repository.fetch_from(&self.link(), &self.refs, &wanted).await?;
-        repository.fetched(&self.refs, &branch).await
+        repository.known(&self.refs).await?.fetched(&self.refs, &branch)
     }
 
     pub(crate) async fn sync(&self, on_divergence: Divergence) -> Applied {
+        self.try_sync(on_divergence).await.unwrap()
+    }
+
+    pub(crate) async fn try_sync(&self, on_divergence: Divergence) -> Result<Applied, GitError> {
         let facts = self.facts().await;
         let _turn = facts.repository.turn().await.unwrap();
-        let snapshot = self.tree(&Here).snapshot().await.unwrap();
-        let fetched = self.try_fetch(snapshot.branch.as_str(), snapshot.work.is_some()).await.unwrap();
-        let application = Application {
-            repository: &facts.repository,
-            refs: &self.refs,
-            checked_out: &facts.branch,
-            on_divergence,
-        };
-        application.apply(&fetched).await.unwrap()
+        let snapshot = self.tree(&Here).survey().await.unwrap().snapshots.remove(0);
+        let fetched = self.try_fetch(snapshot.branch.as_str(), snapshot.work.is_some()).await?;
+        let application =
+            Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence).await?;
+        application.apply(&fetched.branch).await
     }
 }
 

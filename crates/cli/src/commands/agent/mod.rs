@@ -17,7 +17,7 @@ use crate::context::{self, Context};
 use crate::failure::Failure;
 use palisade_agents::{AgentSandbox, Workshop};
 use palisade_core::{ExitCode, HostPath, printable};
-use palisade_workspace::{Facts, Git};
+use palisade_workspace::{Git, Place};
 use std::ffi::OsString;
 
 /// Put coding agents to work on a repository, and bring their work home
@@ -89,15 +89,15 @@ async fn chosen(workshop: &Workshop<'_>, name: Option<&str>) -> Result<AgentSand
     if let Some(name) = name {
         return Ok(workshop.find(name)?);
     }
-    let facts = Facts::gather(&workshop.git, &here()?).await.map_err(palisade_agents::AgentError::from)?;
+    let place = Place::find(&workshop.git, &here()?).await.map_err(palisade_agents::AgentError::from)?;
     let mut found: Vec<AgentSandbox> =
-        workshop.all()?.into_iter().filter(|sandbox| sandbox.record.repository == facts.root).collect();
+        workshop.all()?.into_iter().filter(|sandbox| sandbox.record.repository == place.root).collect();
     if found.len() == 1
         && let Some(only) = found.pop()
     {
         return Ok(only);
     }
-    let root = printable(&facts.root.as_path().to_string_lossy());
+    let root = printable(&place.root.as_path().to_string_lossy());
     let names: Vec<&str> = found.iter().map(|sandbox| sandbox.name().as_str()).collect();
     Err(match names.as_slice() {
         [] => Failure::Told {

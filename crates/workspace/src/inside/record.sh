@@ -1,0 +1,33 @@
+# Functions for the scripts that look at what is not committed.
+set -eu
+
+# record BRANCH HEAD: tells the commit that holds what is not committed in this working tree, or `-`. It is kept as a ref
+# beside the branch; index and files stay as they are. The same work is the same commit, so that it is nothing new when
+# it is asked for again.
+record() (
+    [ -n "$(GIT_OPTIONAL_LOCKS=0 git status --porcelain --untracked-files=normal --no-renames)" ] || {
+        echo -
+        exit
+    }
+    paths=$(git rev-parse --git-path index --git-path palisade-index)
+    index=${paths#*
+}.$$
+    trap 'rm -f "$index" "$index.lock"' EXIT
+    own=${paths%%
+*}
+    [ ! -e "$own" ] || cp "$own" "$index"
+    tree=$(
+        export GIT_INDEX_FILE="$index"
+        git add --all && git write-tree
+    )
+    if [ "$tree" = "$(git rev-parse "$2^{tree}")" ]; then
+        echo -
+        exit
+    fi
+    GIT_AUTHOR_NAME=palisade GIT_AUTHOR_EMAIL=palisade@localhost GIT_AUTHOR_DATE='1000000000 +0000'
+    GIT_COMMITTER_NAME=palisade GIT_COMMITTER_EMAIL=palisade@localhost GIT_COMMITTER_DATE='1000000000 +0000'
+    export GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
+    work=$(git -c commit.gpgSign=false commit-tree "$tree" -p "$2" -m 'Uncommitted work')
+    git update-ref "refs/palisade/work/$1" "$work"
+    echo "$work"
+)

@@ -1,0 +1,115 @@
+//! Where a host repository is and what it is at. Git is asked all of it at once.
+
+use crate::git::{Git, GitError, Places, Repository};
+use crate::refs::{BranchName, ObjectId};
+use palisade_core::HostPath;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// A repository with a branch and a commit to work from.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub repository: Repository,
+    /// The top of the working tree.
+    pub root: HostPath,
+    pub branch: BranchName,
+    pub head: ObjectId,
+    pub(crate) history: History,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum History {
+    Whole,
+    Shallow,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NotUsable {
+    #[error("{} is not in a git repository", .0.as_path().display())]
+    NoRepository(HostPath),
+    #[error("{} is a bare repository, and an agent works on a working tree", .0.as_path().display())]
+    Bare(HostPath),
+    #[error("{} is in a repository whose path holds a line break", .0.as_path().display())]
+    LineBreak(HostPath),
+    #[error("{} has no commit yet", .0.as_path().display())]
+    NoCommit(HostPath),
+    #[error("{} is at a commit that no branch is at (a detached HEAD)", .0.as_path().display())]
+    Detached(HostPath),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl NotUsable {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            NotUsable::NoRepository(_) => "make one: git init && git add -A && git commit -m start",
+            NotUsable::Bare(_) => "name a clone with a working tree",
+            NotUsable::LineBreak(_) => "move it to a path without one",
+            NotUsable::NoCommit(_) => "make the first one: git add -A && git commit -m start",
+            NotUsable::Detached(_) => "go to a branch: git switch BRANCH, or git switch -c NEW",
+            NotUsable::Git(_) => "try the same git command by hand in that directory",
+        }
+    }
+}
+
+impl Place {
+    /// With a git that has all that is used here.
+    pub async fn find(git: &Git, directory: &HostPath) -> Result<Self, NotUsable> {
+        let (version, found) = tokio::join!(git.require(), look(git, directory));
+        version?;
+        let found = found?;
+        if found.root == *directory {
+            return Ok(found);
+        }
+        // Again from the top, whose configuration may differ from that of a directory below it.
+        look(git, &found.root).await
+    }
+}
+
+/// In the order in which git answers; what cannot be answered ends the answers.
+const QUESTIONS: [&str; 11] = [
+    "rev-parse",
+    "--is-bare-repository",
+    "--is-inside-work-tree",
+    "--is-shallow-repository",
+    "--path-format=absolute",
+    "--absolute-git-dir",
+    "--git-common-dir",
+    "--show-toplevel",
+    "HEAD^{commit}",
+    "--symbolic-full-name",
+    "HEAD",
+];
+
+async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
+    let repository = git.unguarded(directory);
+    // Neither runs anything, whatever the configuration says.
+    let (listing, answers) = tokio::try_join!(
+        repository.git(["config", "--list", "-z"]).bytes(),
+        repository.git(QUESTIONS).answers()
+    )?;
+    let answers = answers.strip_suffix(b"\n").unwrap_or(&answers);
+    let lines: Vec<&[u8]> = answers.split(|byte| *byte == b'\n').collect();
+    let path = |line: &[u8]| PathBuf::from(OsString::from_vec(line.to_vec()));
+    let (shallow, own, common, root, at) = match lines.as_slice() {
+        [b"true", b"false", ..] => return Err(NotUsable::Bare(directory.clone())),
+        [b"false", b"true", shallow, own, common, root, at @ ..] => (shallow, own, common, root, at),
+        // Also inside `.git` itself.
+        _ => return Err(NotUsable::NoRepository(directory.clone())),
+    };
+    let root = HostPath::new(path(root)).map_err(|_| NotUsable::NoRepository(directory.clone()))?;
+    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+    let (head, branch) = match at {
+        [head, branch] => (ObjectId::parse(&text(head)), text(branch)),
+        // The question itself is the answer when there is no commit.
+        [_] => return Err(NotUsable::NoCommit(root)),
+        _ => return Err(NotUsable::LineBreak(directory.clone())),
+    };
+    let head = head.ok_or_else(|| NotUsable::NoCommit(root.clone()))?;
+    let branch = branch.strip_prefix("refs/heads/").and_then(|name| BranchName::new(name).ok());
+    let branch = branch.ok_or_else(|| NotUsable::Detached(root.clone()))?;
+    let places = Places { own: path(own), common: path(common) };
+    let history = if *shallow == b"true" { History::Shallow } else { History::Whole };
+    Ok(Place { repository: repository.guarded(&listing, places), root, branch, head, history })
+}

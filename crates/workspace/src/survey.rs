@@ -1,0 +1,101 @@
+//! All that a sandbox's repository holds, asked for at once: one command inside, however many working trees there are.
+
+use crate::inside::{InsideError, MOST_BRANCHES, Snapshot, Tree, Trees};
+use crate::refs::{BranchName, ObjectId};
+use palisade_core::GuestPath;
+
+const WHAT: &str = "looking at the work";
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    pub trees: Trees,
+    /// What the main working tree is at, unless it is at no branch.
+    pub main: Option<BranchName>,
+    /// One for each of the working trees, in the same order.
+    pub snapshots: Vec<Snapshot>,
+}
+
+impl Tree<'_> {
+    /// Records what is not committed in any working tree, and tells everything that may come home.
+    pub async fn survey(&self) -> Result<Survey, InsideError> {
+        let script = concat!(include_str!("inside/record.sh"), include_str!("inside/survey.sh"));
+        Survey::parse(&self.script(WHAT, script, &[]).await?)
+    }
+}
+
+impl Survey {
+    /// `branch NAME ID`, `main PATH BRANCH HEAD WORK` and `tree PATH BRANCH HEAD WORK`. Names that we do not take are the sandbox's own business;
+    /// they cannot come home.
+    fn parse(words: &[String]) -> Result<Self, InsideError> {
+        let answer = || InsideError::Answer { what: WHAT };
+        let id = |word: &String| ObjectId::parse(word).ok_or_else(answer);
+        let mut survey = Survey::default();
+        let mut rest = words;
+        loop {
+            rest = match rest {
+                [] => return Ok(survey),
+                [kind, name, commit, rest @ ..] if kind == "branch" => {
+                    match BranchName::new(name) {
+                        Ok(name) => survey.trees.branches.push((name, id(commit)?)),
+                        Err(_) => survey.trees.unnameable += 1,
+                    }
+                    rest
+                }
+                [kind, path, branch, head, work, rest @ ..] if kind == "main" || kind == "tree" => {
+                    match (GuestPath::new(path), BranchName::new(branch)) {
+                        (Ok(path), Ok(branch)) => {
+                            let work = if work == "-" { None } else { Some(id(work)?) };
+                            survey.snapshots.push(Snapshot { branch: branch.clone(), head: id(head)?, work });
+                            if kind == "main" {
+                                survey.main = Some(branch.clone());
+                            }
+                            survey.trees.trees.push((path, branch));
+                        }
+                        _ => survey.trees.unnameable += 1,
+                    }
+                    rest
+                }
+                _ => return Err(answer()),
+            };
+            if survey.trees.branches.len() > MOST_BRANCHES || survey.trees.trees.len() > MOST_BRANCHES {
+                return Err(InsideError::TooMany { what: "branches", most: MOST_BRANCHES });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Survey, InsideError> {
+        Survey::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn branches_and_trees_are_read_and_nonsense_is_refused() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let text = format!("branch main {a} branch -x {b} main /workspace main {a} {b} tree /x two {b} -");
+        let (main, two) = (BranchName::new("main").unwrap(), BranchName::new("two").unwrap());
+        let id = |text: &str| ObjectId::parse(text).unwrap();
+        let path = |text: &str| GuestPath::new(text).unwrap();
+        let expected = Survey {
+            trees: Trees {
+                branches: vec![(main.clone(), id(&a))],
+                trees: vec![(path("/workspace"), main.clone()), (path("/x"), two.clone())],
+                unnameable: 1,
+            },
+            main: Some(main.clone()),
+            snapshots: vec![
+                Snapshot { branch: main, head: id(&a), work: Some(id(&b)) },
+                Snapshot { branch: two, head: id(&b), work: None },
+            ],
+        };
+        assert_eq!(parse(&text).unwrap(), expected);
+        for wrong in ["branch main", "tree /workspace main", "what a b c", &format!("branch main {a}x")] {
+            assert!(matches!(parse(wrong), Err(InsideError::Answer { .. })), "{wrong}");
+        }
+        let many = vec![format!("branch x {a}"); MOST_BRANCHES + 1].join(" ");
+        assert!(matches!(parse(&many), Err(InsideError::TooMany { .. })));
+    }
+}
