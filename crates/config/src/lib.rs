@@ -13,6 +13,7 @@ mod document;
 pub mod environment;
 mod error;
 mod file;
+pub mod infra;
 pub mod keys;
 mod layer;
 mod logging;
