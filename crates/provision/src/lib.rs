@@ -6,6 +6,7 @@
 
 mod compose;
 mod copying;
+mod discovery;
 mod env_file;
 mod examples;
 mod files;
@@ -14,10 +15,12 @@ mod parameterise;
 mod ports;
 mod secrets;
 mod slots;
+mod suggestion;
 mod yaml;
 
 pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
 pub use copying::{Changed, CopyOutcome, DeclaredFile, Digests, FileFailure, FileFailureCause, copy};
+pub use discovery::{Collision, Findings, MissingFile, ProjectTree, discover};
 pub use env_file::{LONGEST_VALUE, UnwritableValue, write as write_variable};
 pub use examples::siblings as examples_of;
 pub use files::{FileKind, FileUse};
@@ -26,4 +29,5 @@ pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
 pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};
 pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slots};
+pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

@@ -1,0 +1,258 @@
+//! What a compose file needs that `infra.toml` does not declare, and the lines that would declare it.
+//!
+//! Pure: whether git ignores a path and which files there are is asked of the caller.
+
+use crate::compose::{ComposeFile, Need, ServiceNetwork, Variable};
+use crate::examples::siblings;
+use crate::files::FileUse;
+use crate::parameterise::{Parameterised, PortVariable, Untouched, parameterise};
+use crate::ports::Published;
+use palisade_config::infra::Infra;
+use palisade_core::ProjectPath;
+use std::collections::{BTreeSet, HashSet};
+
+/// Variables that every shell has.
+const THE_HOSTS: &[&str] = &["HOME", "PATH", "PWD", "USER"];
+/// Variables of Compose's, the engine's and OpenTelemetry's own.
+const NOT_THE_PROJECTS: &[&str] = &["COMPOSE_", "DOCKER_", "OTEL_"];
+
+/// What the caller knows of the project's directory.
+pub trait ProjectTree {
+    /// Git does not carry it: it would be missing in a worktree.
+    fn is_ignored(&self, path: &ProjectPath) -> bool;
+    fn is_file(&self, path: &ProjectPath) -> bool;
+}
+
+/// A file that services use and that a worktree would lack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingFile {
+    pub path: ProjectPath,
+    pub uses: Vec<FileUse>,
+    /// Where it can be copied from, the file itself first.
+    pub sources: Vec<ProjectPath>,
+}
+
+/// What would collide between two sandboxes and cannot be made a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Collision {
+    ContainerName { service: String, name: String },
+    HostNetwork { service: String },
+    Port(Untouched),
+}
+
+/// Everything found in a compose file, less what is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Findings {
+    pub variables: Vec<Variable>,
+    /// Variables with a default everywhere: the file works without them.
+    pub optional: Vec<Variable>,
+    pub files: Vec<MissingFile>,
+    /// Ports that no variable of `[sandbox.ports]` stands for.
+    pub ports: Vec<PortVariable>,
+    /// The compose file with its fixed ports made variables.
+    pub parameterised: Parameterised,
+    /// There are fixed ports: the text above differs from the file's.
+    pub fixed_ports: bool,
+    pub collisions: Vec<Collision>,
+    /// Files that services are taken from and that were not looked at.
+    pub elsewhere: Vec<String>,
+}
+
+impl Findings {
+    /// Nothing is left to declare. What is optional, or collides only while two sandboxes run, is no gap.
+    pub fn is_complete(&self) -> bool {
+        self.variables.is_empty() && self.files.is_empty() && self.ports.is_empty() && !self.fixed_ports
+    }
+}
+
+/// `prefix` begins the names of ports that have no variable yet.
+pub fn discover(
+    file: &ComposeFile,
+    declared: Option<&Infra>,
+    prefix: &str,
+    tree: &dyn ProjectTree,
+) -> Findings {
+    let parameterised = parameterise(file, prefix);
+    let fixed_ports = parameterised.text != file.text;
+    let known = known_names(declared);
+    let of_ports = port_names(file);
+    let (mut variables, mut optional) = (Vec::new(), Vec::new());
+    for variable in &file.variables {
+        let name = variable.name.as_str();
+        if known.contains(name) || of_ports.contains(name) || is_somebody_elses(name) {
+            continue;
+        }
+        match variable.need {
+            Need::Needed => variables.push(variable.clone()),
+            Need::Optional { .. } => optional.push(variable.clone()),
+        }
+    }
+    let ports =
+        parameterised.ports.iter().filter(|port| !known.contains(port.name.as_str())).cloned().collect();
+    Findings {
+        variables,
+        optional,
+        files: missing_files(file, declared, tree),
+        ports,
+        collisions: collisions(file, &parameterised),
+        parameterised,
+        fixed_ports,
+        elsewhere: file.elsewhere.clone(),
+    }
+}
+
+fn known_names(declared: Option<&Infra>) -> HashSet<&str> {
+    let Some(Infra { sandbox, .. }) = declared else { return HashSet::new() };
+    let ports = sandbox.ports.iter().map(|(name, _)| name.as_str());
+    let env = sandbox.env.iter().map(|(name, _)| name.as_str());
+    ports.chain(env).chain(sandbox.secrets.iter().map(|secret| secret.name.as_str())).collect()
+}
+
+fn port_names(file: &ComposeFile) -> HashSet<&str> {
+    let ports = file.services.iter().flat_map(|service| &service.ports);
+    ports
+        .filter_map(|port| match &port.published {
+            Published::Variable { name, .. } => Some(name.as_str()),
+            Published::Any | Published::Fixed { .. } | Published::Other(_) => None,
+        })
+        .collect()
+}
+
+fn is_somebody_elses(name: &str) -> bool {
+    THE_HOSTS.contains(&name) || NOT_THE_PROJECTS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn missing_files(file: &ComposeFile, declared: Option<&Infra>, tree: &dyn ProjectTree) -> Vec<MissingFile> {
+    let provided: BTreeSet<&ProjectPath> =
+        declared.iter().flat_map(|infra| &infra.sandbox.files).map(|file| &file.destination).collect();
+    let mut found: Vec<MissingFile> = Vec::new();
+    for one in &file.files {
+        let Ok(path) = ProjectPath::new(&one.path) else { continue };
+        if provided.contains(&path) {
+            continue;
+        }
+        if let Some(known) = found.iter_mut().find(|known| known.path == path) {
+            known.uses.push(one.clone());
+            continue;
+        }
+        if !tree.is_ignored(&path) {
+            continue;
+        }
+        let candidates = std::iter::once(path.clone()).chain(siblings(&path));
+        let sources = candidates.filter(|candidate| tree.is_file(candidate)).collect();
+        found.push(MissingFile { path, uses: vec![one.clone()], sources });
+    }
+    found
+}
+
+fn collisions(file: &ComposeFile, parameterised: &Parameterised) -> Vec<Collision> {
+    let mut found = Vec::new();
+    for service in &file.services {
+        let name = service.name.clone();
+        if let Some(container) = &service.container_name
+            && !container.contains('$')
+        {
+            found.push(Collision::ContainerName { service: name.clone(), name: container.clone() });
+        }
+        if service.network == ServiceNetwork::Host {
+            found.push(Collision::HostNetwork { service: name });
+        }
+    }
+    found.extend(parameterised.untouched.iter().cloned().map(Collision::Port));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_config::infra;
+
+    /// Git ignores what begins with `i-`, and there is what is listed.
+    struct Tree(&'static [&'static str]);
+
+    impl ProjectTree for Tree {
+        fn is_ignored(&self, path: &ProjectPath) -> bool {
+            path.name().starts_with("i-")
+        }
+
+        fn is_file(&self, path: &ProjectPath) -> bool {
+            self.0.contains(&path.as_str())
+        }
+    }
+
+    const COMPOSE: &str = "\
+services:
+  api:
+    container_name: shop
+    environment:
+      A: ${A}
+      B: ${B:-b}
+      C: ${DECLARED}
+      D: ${HOME} ${COMPOSE_PROJECT_NAME} ${OTEL_EXPORTER_OTLP_ENDPOINT}
+    ports: ['${SHOP_API_PORT:-8080}:80', '9090:90', '${OLD}:91']
+    volumes:
+      - ./i-config.yaml:/app/config.yaml:ro
+      - ./tracked.yaml:/app/tracked.yaml
+      - ./i-given:/given
+  worker:
+    network_mode: host
+    volumes: ['./i-config.yaml:/c']
+";
+    const INFRA: &str = "\
+[project]
+name = \"shop\"
+[sandbox.ports]
+SHOP_API_PORT = 8080
+[sandbox.secrets]
+DECLARED = \"x\"
+[sandbox.files]
+\"i-given\" = \"i-given\"
+";
+
+    fn found(declared: Option<&str>) -> Findings {
+        let infra = declared.map(|text| infra::read("infra.toml", text.as_bytes()).unwrap());
+        let file = ComposeFile::read(COMPOSE).unwrap();
+        discover(&file, infra.as_ref(), "shop", &Tree(&["i-config.yaml", "i-config.example.yaml"]))
+    }
+
+    #[test]
+    fn what_is_declared_is_not_found() {
+        let found = found(Some(INFRA));
+        let names = |variables: &[Variable]| variables.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names(&found.variables), names(&found.optional)), (vec!["A".into()], vec!["B".into()]));
+        let ports: Vec<(&str, u16)> =
+            found.ports.iter().map(|port| (port.name.as_str(), port.base)).collect();
+        assert_eq!(ports, [("SHOP_API_PORT_90", 9090), ("OLD", 91)]);
+        let [file] = &found.files[..] else { panic!("{:?}", found.files) };
+        let sources: Vec<&str> = file.sources.iter().map(ProjectPath::as_str).collect();
+        assert_eq!((file.path.as_str(), file.uses.len()), ("i-config.yaml", 2));
+        assert_eq!(sources, ["i-config.yaml", "i-config.example.yaml"]);
+        assert!(found.fixed_ports && !found.is_complete());
+        assert_eq!(
+            found.collisions,
+            [
+                Collision::ContainerName { service: "api".into(), name: "shop".into() },
+                Collision::HostNetwork { service: "worker".into() }
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_declaration_everything_is_found() {
+        let found = found(None);
+        assert_eq!((found.variables.len(), found.ports.len(), found.files.len()), (2, 3, 2));
+    }
+
+    #[test]
+    fn a_hundred_services_are_looked_through_at_once() {
+        let mut text = "services:\n".to_owned();
+        for index in 0..100 {
+            text += &format!(
+                "  s{index}:\n    image: x\n    environment:\n      A{index}: ${{A{index}}}\n    ports: ['{0}:80']\n    volumes: ['./i-{index}:/x']\n",
+                10_000 + index
+            );
+        }
+        let found = discover(&ComposeFile::read(text).unwrap(), None, "p", &Tree(&[]));
+        assert_eq!((found.variables.len(), found.ports.len(), found.files.len()), (100, 100, 100));
+    }
+}
