@@ -1,4 +1,9 @@
 //! What is written into an env file is what the real Compose reads from it, byte for byte.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot set its scene has failed, and says why it was skipped"
+)]
 
 use palisade_core::VariableName;
 use palisade_provision::{LONGEST_VALUE, write_variable};
