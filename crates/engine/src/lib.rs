@@ -6,6 +6,7 @@
 
 mod copy;
 mod create;
+mod egress_news;
 mod engine;
 mod errand;
 mod error;
@@ -32,6 +33,7 @@ pub mod wrapper;
 
 pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
 pub use create::CreateRequest;
+pub use egress_news::EgressNews;
 pub use engine::{BackendProvider, Engine, EngineConfig};
 pub use errand::{Errand, Orders, When};
 pub use error::EngineError;

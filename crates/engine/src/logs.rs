@@ -62,24 +62,25 @@ impl Events<'_> {
             if self.engine.store()?.by_id(&self.id)?.is_none() {
                 return Ok(None);
             }
-            match &self.watch {
-                Some(watch) => written(watch).await,
-                None => tokio::time::sleep(INTERVAL).await,
-            }
+            written(self.watch.as_ref()).await;
         }
     }
 }
 
 /// Set up before the first look, so that nothing falls in between.
-fn watch(directory: &std::path::Path) -> Option<Receiver> {
+pub(crate) fn watch(directory: &std::path::Path) -> Option<Receiver> {
     let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-    // The journal of the store is written for every change, and may be made anew at any time.
-    inotify::add_watch(&watch, directory, WatchFlags::MODIFY | WatchFlags::CREATE).ok()?;
+    // The journal of the store is written for every change, and may be made anew at any time; other files are replaced
+    // as a whole.
+    inotify::add_watch(&watch, directory, WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO)
+        .ok()?;
     // No pipe, and read like one.
     Receiver::from_owned_fd_unchecked(watch).ok()
 }
 
-async fn written(watch: &Receiver) {
+/// Waits until something in the directory was written, or until it is time to look.
+pub(crate) async fn written(watch: Option<&Receiver>) {
+    let Some(watch) = watch else { return tokio::time::sleep(INTERVAL).await };
     if watch.readable().await.is_err() {
         return tokio::time::sleep(INTERVAL).await;
     }

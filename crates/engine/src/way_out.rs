@@ -137,7 +137,7 @@ impl Engine {
 
 const FILE: &str = "egress.json";
 
-fn read(dir: &SandboxDir) -> io::Result<Vec<Entry>> {
+pub(crate) fn read(dir: &SandboxDir) -> io::Result<Vec<Entry>> {
     match std::fs::read(dir.path().join(FILE)) {
         // A file of a later version is counted anew.
         Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),

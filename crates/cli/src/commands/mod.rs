@@ -82,7 +82,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Rm(arguments) => tidily(context, rm::run(context, &arguments)).await,
         Command::Ls(arguments) => ls::run(context, &arguments),
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
-        Command::Egress(arguments) => egress::run(context, &arguments),
+        Command::Egress(arguments) => egress::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,
         Command::Shell(arguments) => shell::run(context, arguments).await,
         Command::Attach(arguments) => attach::run(context, arguments).await,

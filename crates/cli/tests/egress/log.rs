@@ -2,7 +2,11 @@
 
 use crate::Scene;
 use palisade_testing::{eventually, requires};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 #[test]
 fn every_decision_is_counted_once_for_each_destination() {
@@ -38,6 +42,68 @@ fn every_decision_is_counted_once_for_each_destination() {
     // They stay readable when it has stopped, and the next keeper goes on counting.
     scene.instance.run(["stop", "box"]).ok();
     assert_eq!(seen(), expected);
+}
+
+/// The lines that a command says, one by one.
+fn said(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let output = child.stdout.take().unwrap();
+    (child, BufReader::new(output).lines())
+}
+
+#[test]
+fn decisions_are_followed_as_they_are_made_until_the_sandbox_ends() {
+    requires!(bwrap, python3, curl);
+    let scene = Scene::new();
+    let create = ["create", "--start", "box", "--allow", "site.example.net"];
+    scene.internet.run(&scene.instance, create).ok();
+    let follow = ["egress", "log", "box", "--follow"];
+    let (mut people, mut lines) = said(&mut scene.instance.command(follow));
+    let (mut programs, mut objects) = said(&mut scene.instance.command([&follow[..], &["--json"]].concat()));
+    let ask = |host: &str| {
+        scene.instance.shell("box", &format!("curl -s -m 20 -o /dev/null http://{host}.example.net/hello"));
+    };
+    ask("site");
+    assert!(lines.next().unwrap().unwrap().starts_with("LAST "));
+    let mut told = |host: &str, outcome: &str, count: u64| {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(outcome) && line.contains(host), "{line}");
+        let entry: Value = serde_json::from_str(&objects.next().unwrap().unwrap()).unwrap();
+        assert_eq!((&entry["host"], &entry["outcome"]), (&json!(host), &json!(outcome)));
+        assert_eq!(entry["count"], count);
+    };
+    told("site.example.net", "allowed", 1);
+    ask("other");
+    told("other.example.net", "refused", 1);
+    ask("other");
+    told("other.example.net", "refused", 2);
+    scene.instance.run(["stop", "box"]).ok();
+    assert!(lines.next().is_none() && objects.next().is_none());
+    assert!(people.wait().unwrap().success() && programs.wait().unwrap().success());
+    // Of a sandbox that does not run, it tells what there was.
+    let after = scene.instance.run(follow).ok().stdout;
+    assert_eq!(after.lines().count(), 3, "{after}");
+}
+
+#[test]
+fn a_follower_ends_with_a_keeper_that_dies_and_on_an_interrupt() {
+    requires!(bwrap, python3, curl);
+    let scene = Scene::new();
+    scene.internet.run(&scene.instance, ["create", "--start", "box", "--allow", "site.example.net"]).ok();
+    scene.instance.shell("box", "curl -s -m 20 -o /dev/null http://site.example.net/hello");
+    let follow = || {
+        let (child, mut lines) = said(&mut scene.instance.command(["egress", "log", "box", "-f", "--json"]));
+        assert!(lines.next().unwrap().unwrap().contains("site.example.net"));
+        (child, lines)
+    };
+    let (mut interrupted, _lines) = follow();
+    kill_process(Pid::from_child(&interrupted), Signal::INT).unwrap();
+    assert_eq!(interrupted.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+    let (mut following, mut lines) = follow();
+    let keeper = scene.instance.run(["inspect", "box", "--json"]).ok().json()["keeper_pid"].as_i64().unwrap();
+    kill_process(Pid::from_raw(keeper as i32).unwrap(), Signal::KILL).unwrap();
+    assert!(lines.next().is_none());
+    assert!(following.wait().unwrap().success());
 }
 
 #[test]
