@@ -45,7 +45,10 @@ fn present(what: &str) -> Result<(), String> {
         "curl" => works("/usr/bin/curl", &["--version"]),
         "node" => works("/usr/bin/node", &["--version"]),
         "npm" => works("/usr/bin/npm", &["--version"]),
-        "java" => works("/usr/bin/java", &["-version"]),
+        "java" => works("/usr/bin/javac", &["-version"]),
+        "pip" => works("/usr/bin/python3", &["-m", "pip", "--version"]),
+        "go" => works("/usr/bin/go", &["version"]),
+        "cargo" => works(&rust_toolchain().join("bin/cargo").to_string_lossy(), &["--version"]),
         "sshd" => works("/usr/bin/test", &["-x", "/usr/sbin/sshd"]),
         "root" if is_root() => Ok(()),
         "root" => Err("this test needs root, and this is an ordinary user".into()),
@@ -58,6 +61,12 @@ fn present(what: &str) -> Result<(), String> {
 /// Where the agents from npm are: `PALISADE_AGENTS`, or the place where scripts/setup puts them as root.
 pub fn agents() -> PathBuf {
     std::env::var_os("PALISADE_AGENTS").map_or_else(|| "/var/cache/palisade/agents".into(), PathBuf::from)
+}
+
+/// Where the compiler and Cargo are that build this project; an empty path when there are none.
+pub fn rust_toolchain() -> PathBuf {
+    let asked = Command::new("rustc").args(["--print", "sysroot"]).stdin(Stdio::null()).output();
+    asked.map(|told| String::from_utf8_lossy(&told.stdout).trim().into()).unwrap_or_default()
 }
 
 fn agents_are_installed() -> Result<(), String> {

@@ -21,7 +21,7 @@ mod traces;
 mod wait;
 
 pub use collector::{Answer, Collector, Delivery, Span};
-pub use gate::{Gate, agents, is_root};
+pub use gate::{Gate, agents, is_root, rust_toolchain};
 pub use instance::{Instance, Outcome, palisade_binary};
 pub use internet::Internet;
 pub use pty::Pty;

@@ -4,6 +4,7 @@
 mod host_ports;
 mod load;
 mod log;
+mod packages;
 mod policy;
 mod tools;
 

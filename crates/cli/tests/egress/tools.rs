@@ -74,22 +74,6 @@ fn npm_reads_a_registry() {
     assert_prints(scene.run(&SITE, script), &["1.3.0"]);
 }
 
-#[test]
-fn java_reaches_an_allowed_name() {
-    requires!(bwrap, python3, java);
-    let scene = Scene::new();
-    let script = "cat >/tmp/T.java <<'END'
-public class T {
-    public static void main(String[] a) throws Exception {
-        System.out.write(new java.net.URL(\"http://site.example.net/hello\").openStream().readAllBytes());
-        System.out.flush();
-    }
-}
-END
-java -XX:TieredStopAtLevel=1 /tmp/T.java";
-    assert_prints(scene.run(&SITE, script), &["hello from site.example.net"]);
-}
-
 /// Stops when dropped.
 struct Server(std::process::Child);
 

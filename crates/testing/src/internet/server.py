@@ -40,9 +40,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(json.dumps(document).encode(), kind="application/json")
         elif path.startswith("/files/"):
             wanted = os.path.realpath(os.path.join(place, "files", path[7:]))
+            if os.path.isdir(wanted):
+                wanted = os.path.join(wanted, "index.html")
             if wanted.startswith(os.path.realpath(place)) and os.path.isfile(wanted):
+                kind = "text/html" if wanted.endswith(".html") else "application/octet-stream"
                 with open(wanted, "rb") as file:
-                    self.answer(file.read(), kind="application/octet-stream")
+                    self.answer(file.read(), kind=kind)
             else:
                 self.answer(b"none\n", 404)
         else:
