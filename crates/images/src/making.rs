@@ -145,8 +145,19 @@ async fn make_one(
         BuildFailure::Engine(error) => error.into(),
         BuildFailure::Step(error) => ImageError::of_step(&image, &printable(error.trim()), &lines),
     })?;
-    if let Some(before) = before {
-        replaced(engine, &image, &before).await?;
+    // An engine's word is not enough: Podman has been seen to end a failed build like a good one.
+    let after = engine.find(&image).await?;
+    let after = after.filter(|after| after.labels.get(RECIPE_LABEL) == Some(&digest));
+    let Some(after) = after else {
+        let last = lines.iter().rfind(|line| !line.is_empty()).cloned().unwrap_or_default();
+        return Err(ImageError::of_step(&image, &last, &lines));
+    };
+    // The name now belongs to the new image; the old one is of no use, unless a container still is made of it.
+    if let Some(before) = before
+        && before.id != after.id
+        && before.labels.contains_key(RECIPE_LABEL)
+    {
+        engine.discard(&before.id).await;
     }
     Ok(done(Outcome::Built))
 }
@@ -167,15 +178,6 @@ fn is_current(image: &FoundImage, digest: &str, parent: Option<&Parent>) -> bool
     let label = |name: &str| image.labels.get(name).map(String::as_str);
     label(RECIPE_LABEL) == Some(digest)
         && parent.is_none_or(|(_, parent)| label(PARENT_LABEL) == Some(parent.id.as_str()))
-}
-
-/// The name now belongs to the new image; the old one is of no use any more, unless a container still is made of it.
-async fn replaced(engine: &impl ImageEngine, image: &str, before: &FoundImage) -> Result<(), ImageError> {
-    let after = engine.find(image).await?;
-    if after.is_some_and(|after| after.id != before.id) && before.labels.contains_key(RECIPE_LABEL) {
-        engine.discard(&before.id).await;
-    }
-    Ok(())
 }
 
 /// The Debian to begin with, by name and id: the user's, one that can be pulled, or one of our own making.

@@ -59,7 +59,7 @@ impl ImageEngine for Remembering {
         self.asked.borrow_mut().push(format!("build {} on {}", build.image, build.base));
         if let Some((line, error)) = self.failure {
             said(line);
-            return Err(BuildFailure::Step(error.into()));
+            return if error.is_empty() { Ok(()) } else { Err(BuildFailure::Step(error.into())) };
         }
         self.put(&build.image, build.labels);
         Ok(())
@@ -176,4 +176,12 @@ async fn nothing_is_built_upon_what_failed_and_control_characters_are_escaped() 
     assert_eq!(error.to_string(), "cannot build palisade-base:latest: it returned 100");
     assert_eq!(lines, ["apt says\\u{1b}[2J"]);
     assert_eq!(engine.take_asked().len(), 2, "one pull, one build");
+}
+
+#[tokio::test]
+async fn an_engine_that_ends_a_failed_build_like_a_good_one_is_not_believed() {
+    let failure = Some(("E: Unable to locate package", ""));
+    let engine = Remembering { registry: true, failure, ..Remembering::default() };
+    let error = make(&engine, &request(&["base"]), &mut |_| {}).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot build palisade-base:latest: E: Unable to locate package");
 }
