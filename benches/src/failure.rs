@@ -17,8 +17,8 @@ pub enum Failure {
     Ended { command: String, how: String, said: String },
     #[error("`{command}` did not end within {} s", patience.as_secs())]
     Hangs { command: String, patience: Duration },
-    #[error("{what} needs root, and there is neither root nor sudo without a password")]
-    NeedsRoot { what: &'static str },
+    #[error("{variable} names no engine; scripts/bench starts one, for which it needs root or sudo")]
+    NoEngine { variable: &'static str },
     #[error("the plan of the sandbox could not be made: {0}")]
     Plan(String),
     #[error("interrupted")]

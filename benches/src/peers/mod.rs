@@ -2,6 +2,5 @@
 
 pub(crate) mod bwrap;
 pub(crate) mod docker;
-mod privilege;
 pub(crate) mod srt;
 pub(crate) mod tinyproxy;

@@ -21,7 +21,7 @@ fn reached_missed_absolute_and_unmeasured_bars_are_told_apart() {
         (&reached, Ok(both())),
         (&missed, Ok(both())),
         (&absolute, Ok(Measured { ours: samples(&[2.5]), peer: None })),
-        (&unmeasured, Err(Failure::NeedsRoot { what: "starting dockerd" })),
+        (&unmeasured, Err(Failure::NoEngine { variable: "DOCKER_HOST" })),
     ];
 
     assert_eq!(
@@ -43,8 +43,8 @@ fn reached_missed_absolute_and_unmeasured_bars_are_told_apart() {
             "✓ a reached bar 10.00 ms 11.80 ms 15 % 8.00 ms 8.45 ms 1.25× ≤ 1.50×",
             "✗ a missed bar 10.00 ms 11.80 ms 15 % 8.00 ms 8.45 ms 1.25× ≤ 0.25×",
             "✓ an absolute bar 2.50 MiB 2.50 MiB 0 % - - - ≤ 8 MiB",
-            "✗ an unmeasured bar could not be measured: starting dockerd needs root, and there is neither root nor \
-             sudo without a password",
+            "✗ an unmeasured bar could not be measured: DOCKER_HOST names no engine; scripts/bench starts one, for \
+             which it needs root or sudo",
         ]
     );
 }
