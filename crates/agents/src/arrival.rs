@@ -1,13 +1,15 @@
 //! `agent start` up to the agent itself: the repository is checked, the sandbox is there and running, and holds the
 //! code, the files and the identity that an agent needs.
 
+use crate::env_files;
 use crate::error::AgentError;
+use crate::inside::run_inside;
 use crate::profile::Profile;
 use crate::record::Record;
+use crate::surroundings::Surroundings;
 use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::{Foundation, HostPath, Method, Policy, SandboxName};
-use palisade_engine::{Connection, CreateRequest, EngineError, Started, copy_in};
-use palisade_protocol::{ExecRequest, Exit};
+use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName};
+use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
 use palisade_workspace::{Arrival, Facts, Identity, Progress};
 use std::path::{Path, PathBuf};
@@ -22,8 +24,10 @@ pub struct StartRequest {
     pub method: Method,
     pub policy: Policy,
     pub foundation: Foundation,
-    /// Shell patterns of files beside the code that the agent needs.
-    pub env_files: Vec<String>,
+    /// Files beside the code that the agent needs.
+    pub env_files: Vec<FilePattern>,
+    /// Those that its sessions have as variables.
+    pub env_load: Vec<FilePattern>,
 }
 
 /// What happened on the way, for whoever watches.
@@ -47,6 +51,7 @@ pub enum Step {
     Sending(Progress),
     Arrived(Arrival),
     EnvFiles(Vec<String>),
+    Loaded(Surroundings),
     /// A file that matches, but is a link or a directory.
     NotSent(String),
     Key {
@@ -62,12 +67,10 @@ pub struct Ready {
 }
 
 impl Workshop<'_> {
-    /// `variable` gives the login variables of the host's environment.
     pub async fn arrive(
         &self,
         request: StartRequest,
         profile: &Profile,
-        variable: &dyn Fn(&str) -> Option<String>,
         tell: &mut dyn FnMut(Step),
     ) -> Result<Ready, AgentError> {
         let facts = Facts::gather(&self.git, &request.directory).await?;
@@ -83,13 +86,17 @@ impl Workshop<'_> {
             }
             tell(Step::LeftBehind { changes: facts.changes.len() });
         }
-        let sandbox = self.create_or_reuse(&request, profile, &facts, tell).await?;
+        let mut sandbox = self.create_or_reuse(&request, profile, &facts, tell).await?;
         let started = self.engine.start(sandbox.row.id().as_str()).await?;
         tell(Step::Running { already: started == Started::Already });
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
         self.send(&sandbox, &connection, &facts, tell).await?;
-        send_env_files(&connection, &facts, &request.env_files, tell).await?;
-        furnish(&connection, profile, variable, tell).await?;
+        let sent = env_files::send(&connection, &facts, &request.env_files, tell).await?;
+        sandbox.record.env_files = sent;
+        sandbox.record.env_load = request.env_load.iter().map(ToString::to_string).collect();
+        sandbox.remember()?;
+        env_files::furnish(&connection, &request.env_load).await?;
+        make_key(&connection, tell).await?;
         Ok(Ready { sandbox, connection })
     }
 
@@ -147,10 +154,9 @@ impl Workshop<'_> {
             }
             Err(error) => return Err(EngineError::from(error).into()),
         };
-        if let Some(dir) = &row.spec.dir {
-            record.write(dir).map_err(AgentError::io("record the agent's sandbox"))?;
-        }
-        Ok(AgentSandbox { row, record })
+        let sandbox = AgentSandbox { row, record };
+        sandbox.remember()?;
+        Ok(sandbox)
     }
 
     /// The host's branch goes in; the working branch follows where nothing is in the way.
@@ -174,7 +180,10 @@ impl Workshop<'_> {
 /// Whether a program is found inside.
 pub async fn has_program(connection: &Connection, program: &str) -> Result<bool, AgentError> {
     let script = "command -v -- \"$1\" >/dev/null && echo yes || echo no";
-    Ok(run_inside(connection, "looking for the agent", script, &[program.to_owned()]).await?.trim() == "yes")
+    let words = [program.to_owned()];
+    let said =
+        run_inside(connection, &connection.layout, "looking for the agent", script, &words, &[]).await?;
+    Ok(said.trim_ascii() == b"yes")
 }
 
 /// The repository's directory as a name, with what a name cannot have left out.
@@ -192,82 +201,12 @@ fn name_for(root: &Path) -> Option<SandboxName> {
     SandboxName::new(text.trim_end_matches('-')).ok()
 }
 
-/// Files such as `.env` that git does not carry. They are counted and named; what is in them is nobody's business.
-async fn send_env_files(
-    connection: &Connection,
-    facts: &Facts,
-    patterns: &[String],
-    tell: &mut dyn FnMut(Step),
-) -> Result<(), AgentError> {
-    let mut arguments: Vec<String> =
-        ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"].map(str::to_owned).into();
-    let specs = || patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
-    arguments.extend(specs());
-    let ignored = facts.repository.git(arguments).text().await?;
-    let others = ["ls-files", "-z", "--others", "--exclude-standard", "--"].map(str::to_owned);
-    let others = facts.repository.git(others.into_iter().chain(specs())).text().await?;
-    let mut names: Vec<&str> =
-        ignored.split('\0').chain(others.split('\0')).filter(|name| !name.is_empty()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut sent = Vec::new();
-    for name in names {
-        let path = facts.root.join(name);
-        let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-        if !is_file {
-            tell(Step::NotSent(palisade_core::printable(name)));
-            continue;
-        }
-        copy_in(&connection.client, path.as_path(), &format!("{}/{name}", connection.layout.workspace))
-            .await?;
-        sent.push(name.to_owned());
-    }
-    if !sent.is_empty() {
-        run_inside(connection, "keeping them out of commits", include_str!("exclude.sh"), &sent).await?;
-    }
-    tell(Step::EnvFiles(sent));
+/// A key of the sandbox's own.
+async fn make_key(connection: &Connection, tell: &mut dyn FnMut(Step)) -> Result<(), AgentError> {
+    let script = include_str!("key.sh");
+    let said = run_inside(connection, &connection.layout, "making a key", script, &[], &[]).await?;
+    tell(Step::Key { made: said.trim_ascii() == b"made" });
     Ok(())
-}
-
-/// A key of the sandbox's own, and the files that keep the agent from asking at its first start.
-async fn furnish(
-    connection: &Connection,
-    profile: &Profile,
-    variable: &dyn Fn(&str) -> Option<String>,
-    tell: &mut dyn FnMut(Step),
-) -> Result<(), AgentError> {
-    let said = run_inside(connection, "making a key", include_str!("key.sh"), &[]).await?;
-    tell(Step::Key { made: said.trim() == "made" });
-    for file in &profile.home {
-        let words = [file.path.clone(), file.rendered(variable)];
-        run_inside(connection, "writing the agent's settings", include_str!("home.sh"), &words).await?;
-    }
-    Ok(())
-}
-
-async fn run_inside(
-    connection: &Connection,
-    what: &'static str,
-    script: &str,
-    words: &[String],
-) -> Result<String, AgentError> {
-    let layout = &connection.layout;
-    let mut argv: Vec<Vec<u8>> = ["sh", "-c", script, "palisade"].map(|word| word.as_bytes().to_vec()).into();
-    argv.extend(words.iter().map(|word| word.as_bytes().to_vec()));
-    let variables = layout.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
-    let request = ExecRequest {
-        argv,
-        env: variables.collect(),
-        cwd: layout.workspace.clone().into_bytes(),
-        ..ExecRequest::default()
-    };
-    let failed = |said: String| palisade_workspace::InsideError::Failed { what, said };
-    let output = connection.client.exec_collect(request, 1 << 20).await;
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if output.exit != Exit::Code(0) {
-        return Err(failed(palisade_core::printable(String::from_utf8_lossy(&output.stderr).trim())).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What can go wrong between a repository and an agent.
 
+use crate::login::LoginError;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, SandboxName};
 use palisade_engine::EngineError;
 use palisade_workspace::{Change, GitError, GitVersion, InsideError, NotUsable};
@@ -20,6 +21,8 @@ pub enum AgentError {
     OtherRepository { name: SandboxName, other: HostPath },
     #[error("sandbox '{name}' has work that is not on the host: {what}")]
     Unsynced { name: SandboxName, what: String },
+    #[error(transparent)]
+    Login(#[from] LoginError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
@@ -77,6 +80,7 @@ impl Diagnostic for AgentError {
             Self::NotAnAgents { .. } => "not-an-agents-sandbox",
             Self::OtherRepository { .. } => "other-repository",
             Self::Unsynced { .. } => "unsynced-work",
+            Self::Login(error) => error.code(),
             Self::Git(GitError::Old { .. }) => "git-too-old",
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
             Self::Git(_) => "git",
@@ -89,6 +93,7 @@ impl Diagnostic for AgentError {
     fn exit(&self) -> ExitCode {
         match self {
             Self::Engine(error) => error.exit(),
+            Self::Login(error) => error.exit(),
             Self::Repository(NotUsable::Git(_)) => ExitCode::Failed,
             Self::Repository(_)
             | Self::Uncommitted { .. }
@@ -107,6 +112,7 @@ impl Diagnostic for AgentError {
         let one = |hint: String| vec![hint];
         match self {
             Self::Engine(error) => error.hints(),
+            Self::Login(error) => error.hints(),
             Self::Repository(error) => one(error.hint().into()),
             Self::Uncommitted { .. } => {
                 one("commit or stash them, or go on with what is committed: --allow-dirty".into())

@@ -1,6 +1,6 @@
-# Writes a file of the home unless there is one: PATH TEXT.
+# Writes a file of the home unless there is one: PATH. Its text is in palisade_text, since a part of a key may be in it.
 set -eu
 file=$HOME/$1
 [ ! -e "$file" ] || exit 0
 mkdir -p "$(dirname "$file")"
-printf '%s' "$2" >"$file"
+printf '%s' "$palisade_text" >"$file"

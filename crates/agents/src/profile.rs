@@ -1,7 +1,9 @@
 //! What Palisade knows of an agent: how to start it without anybody to answer its questions, and what it needs. A
 //! profile is data, in the same form whether it is built in or a user's own.
 
-use serde::Deserialize;
+use palisade_core::{SecretReference, VariableName};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// In a profile's task command, the word that the task takes the place of.
@@ -51,8 +53,31 @@ pub struct Login {
     /// tokens that are good for one refresh.
     #[serde(default)]
     pub variables: Vec<String>,
+    /// Where variables come from when they are not set under their own names; one that is named here must be there.
+    #[serde(default, deserialize_with = "references")]
+    pub from: BTreeMap<String, SecretReference>,
     #[serde(default)]
     pub how: String,
+}
+
+impl Login {
+    /// Every variable of the login.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let named = self.variables.iter().filter(|name| !self.from.contains_key(*name));
+        named.chain(self.from.keys()).map(String::as_str)
+    }
+}
+
+/// What is written may be a secret, so no refusal repeats it.
+fn references<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, SecretReference>, D::Error> {
+    let texts = BTreeMap::<String, String>::deserialize(from)?;
+    let mut found = BTreeMap::new();
+    for (name, text) in texts {
+        VariableName::new(&name).map_err(D::Error::custom)?;
+        let refused = |error| D::Error::custom(format!("login.from.{name}: {error}"));
+        found.insert(name.clone(), SecretReference::parse(&text).map_err(refused)?);
+    }
+    Ok(found)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -96,9 +121,15 @@ pub enum InvalidProfile {
 impl Profile {
     /// Reads a profile; `origin` names it in errors.
     pub fn parse(origin: &str, text: &str) -> Result<Self, InvalidProfile> {
+        // The error's own form shows the line, and a line may hold a secret.
         let profile: Profile = toml_edit::de::from_str(text).map_err(|error| InvalidProfile::Form {
-            origin: origin.into(),
-            reason: error.to_string().trim().to_owned(),
+            origin: match error.span() {
+                Some(span) => {
+                    format!("{origin}:{}", text[..span.start.min(text.len())].matches('\n').count() + 1)
+                }
+                None => origin.into(),
+            },
+            reason: palisade_core::printable(error.message().trim()),
         })?;
         profile.objection().map_or(Ok(profile.clone()), |(field, reason)| {
             Err(InvalidProfile::Field { origin: origin.into(), field, reason })
@@ -237,6 +268,10 @@ unattended = "it never asks"
         let told = |text: &str| Profile::parse("p.toml", text).unwrap_err().to_string();
         assert!(told(&format!("{OWN}\ntypo = 1")).contains("typo"), "{}", told(&format!("{OWN}\ntypo = 1")));
         assert_eq!(told(&OWN.replace("{task}", "task")), "p.toml: task needs the word {task} once");
+        let login = told(&format!("{OWN}\n[login.from]\nKEY = '$canary-secret'"));
+        assert!(login.contains("login.from.KEY: it begins with '$'") && !login.contains("canary"), "{login}");
+        let open = told(&format!("{OWN}\n[login.from]\nKEY = 'canary-secret"));
+        assert!(open.starts_with("p.toml:") && !open.contains("canary"), "{open}");
         let home = format!("{OWN}\n[[home]]\npath = \"../x\"\ntext = \"\"");
         assert_eq!(told(&home), "p.toml: home has a file that is not below the home: ../x");
     }

@@ -17,11 +17,24 @@ pub struct Record {
     branch: String,
     /// The profile it was last started with.
     pub agent: String,
+    /// Files beside the code that were sent in, by their names below the top.
+    #[serde(default)]
+    pub env_files: Vec<String>,
+    /// Files that sessions have as variables, in their order.
+    #[serde(default)]
+    pub env_load: Vec<String>,
 }
 
 impl Record {
     pub fn new(repository: HostPath, branch: &BranchName, agent: &str) -> Self {
-        Self { version: VERSION, repository, branch: branch.as_str().into(), agent: agent.into() }
+        Self {
+            version: VERSION,
+            repository,
+            branch: branch.as_str().into(),
+            agent: agent.into(),
+            env_files: Vec::new(),
+            env_load: Vec::new(),
+        }
     }
 
     /// The host's branch that was sent in last.
@@ -67,6 +80,17 @@ mod tests {
         record.write(&dir).unwrap();
         assert_eq!(Record::read(&dir).unwrap().as_ref(), Some(&record));
         assert_eq!(record.branch(), Some(branch));
+    }
+
+    #[test]
+    fn a_record_of_an_older_program_has_no_files() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = SandboxDir::new(HostPath::new(place.path()).unwrap());
+        let text = r#"{"version":1,"repository":"/r","branch":"b","agent":"a"}"#;
+        std::fs::write(place.path().join(FILE), text).unwrap();
+        let branch = BranchName::new("b").unwrap();
+        let expected = Record::new(HostPath::new("/r").unwrap(), &branch, "a");
+        assert_eq!(Record::read(&dir).unwrap(), Some(expected));
     }
 
     #[test]

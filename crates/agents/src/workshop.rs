@@ -7,6 +7,7 @@ use palisade_engine::{Connection, Engine};
 use palisade_store::Row;
 use palisade_workspace::{Git, Link, SandboxRefs, Tree};
 use std::ffi::OsString;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Workshop<'a> {
@@ -14,6 +15,8 @@ pub struct Workshop<'a> {
     pub git: Git,
     /// A shell command that becomes the transport to a sandbox's repository when the sandbox's id is appended.
     pub transport: OsString,
+    /// The longest that one transfer may take.
+    pub transfer_time: Duration,
 }
 
 /// A sandbox in which an agent works.
@@ -26,6 +29,14 @@ pub struct AgentSandbox {
 impl AgentSandbox {
     pub fn name(&self) -> &SandboxName {
         &self.row.name
+    }
+
+    /// Writes the record down.
+    pub(crate) fn remember(&self) -> Result<(), AgentError> {
+        match &self.row.spec.dir {
+            Some(dir) => self.record.write(dir).map_err(AgentError::io("record the agent's sandbox")),
+            None => Ok(()),
+        }
     }
 
     pub fn refs(&self) -> SandboxRefs {
@@ -60,7 +71,7 @@ impl Workshop<'_> {
         command.push(" ");
         // Letters and digits only, so it needs no quoting.
         command.push(sandbox.id().as_str());
-        Link { command, directory: layout.workspace.clone() }
+        Link { command, directory: layout.workspace.clone(), limit: self.transfer_time }
     }
 }
 
@@ -71,7 +82,7 @@ pub(crate) fn tree<'a>(connection: &'a Connection, directory: &str) -> Tree<'a> 
     Tree::new(&connection.client, variables, directory)
 }
 
-fn record(row: &Row) -> Result<Option<Record>, AgentError> {
+pub(crate) fn record(row: &Row) -> Result<Option<Record>, AgentError> {
     let Some(dir) = &row.spec.dir else { return Ok(None) };
     Record::read(dir).map_err(AgentError::io(format!("the record of sandbox '{}'", row.name)))
 }

@@ -1,8 +1,9 @@
 //! Worktrees inside a sandbox: one branch and one agent each, beside the main one.
 
+use crate::env_files;
 use crate::error::AgentError;
-use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::GuestPath;
+use crate::workshop::{AgentSandbox, Workshop, record, tree};
+use palisade_core::{GuestPath, Layout};
 use palisade_engine::Connection;
 use palisade_workspace::BranchName;
 
@@ -28,12 +29,14 @@ impl Workshop<'_> {
     ) -> Result<GuestPath, AgentError> {
         let main = tree(connection, &connection.layout.workspace);
         if let Some((path, _)) = main.trees().await?.trees.into_iter().find(|(_, name)| name == branch) {
+            share(connection, &path).await?;
             return Ok(path);
         }
         let path = format!("{}/.worktrees/{branch}", connection.layout.workspace);
         let path = GuestPath::new(path)
             .map_err(|error| AgentError::io("the worktree's path")(std::io::Error::other(error)))?;
         main.add_worktree(branch, &path).await?;
+        share(connection, &path).await?;
         Ok(path)
     }
 
@@ -94,6 +97,16 @@ impl Workshop<'_> {
             branch: palisade_core::printable(worktree.unwrap_or_default()),
         })
     }
+}
+
+/// The files beside the code, as they are in the main working tree.
+async fn share(connection: &Connection, worktree: &GuestPath) -> Result<(), AgentError> {
+    if worktree.as_str() == connection.layout.workspace {
+        return Ok(());
+    }
+    let Some(record) = record(&connection.row)? else { return Ok(()) };
+    let layout = Layout { workspace: worktree.as_str().to_owned(), ..connection.layout.clone() };
+    env_files::share(connection, &layout, &record.env_files, &record.env_load).await
 }
 
 #[cfg(test)]

@@ -102,11 +102,16 @@ impl Reader<'_> {
             self.problems.push(Problem::NotInProject { file: self.file.into(), line, key: doc.key });
             return;
         }
-        match (doc.is_list(), item.as_array()) {
+        if doc.is_table() {
+            return self.named(doc, item, line);
+        }
+        let origin = self.owner.origin(self.file, line);
+        match (doc.is_list() || doc.is_whole_list(), item.as_array()) {
             (true, Some(elements)) if elements.len() > MOST_ELEMENTS => {
                 self.invalid(doc.key, line, format!("has more than {MOST_ELEMENTS} elements"));
             }
             (true, Some(elements)) => {
+                self.layer.begin_list(doc.setting, origin);
                 for element in elements {
                     let line = element.span().map_or(line, |span| self.lines.at(Some(span)));
                     self.put(doc, &written(element), line);
@@ -117,6 +122,25 @@ impl Reader<'_> {
                 self.invalid(doc.key, line, reason);
             }
             (false, _) => self.put(doc, &of_item(item), line),
+        }
+    }
+
+    /// A table whose names are the user's choice.
+    fn named(&mut self, doc: &'static KeyDoc, item: &Item, line: usize) {
+        let Some(table) = item.as_table_like() else {
+            let reason = format!("is {}; write {}", of_item(item).type_name(), doc.kind);
+            return self.invalid(doc.key, line, reason);
+        };
+        if table.len() > MOST_ELEMENTS {
+            return self.invalid(doc.key, line, format!("has more than {MOST_ELEMENTS} lines"));
+        }
+        for (name, item) in table.iter() {
+            let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
+            let line = span.map_or(line, |span| self.lines.at(Some(span)));
+            let origin = self.owner.origin(self.file, line);
+            if let Err(reason) = self.layer.put_named(doc.setting, name, &of_item(item), origin) {
+                self.invalid(doc.key, line, reason);
+            }
         }
     }
 

@@ -19,6 +19,11 @@ pub enum Setting {
     LogLevel,
     LogFormat,
     DetachKeys,
+    EnvFiles,
+    EnvLoad,
+    Login,
+    MaxFetch,
+    MaxFetchTime,
     UidBase,
 }
 
@@ -207,6 +212,61 @@ pub const KEYS: &[KeyDoc] = &[
         project: ProjectRule::Never,
     },
     KeyDoc {
+        setting: Setting::EnvFiles,
+        key: "agent.env_files",
+        aliases: &[],
+        kind: "a list of patterns from the top of the repository, such as \"apps/*/.env\"",
+        default: "[\".env\", \".env.*\"]",
+        help: "Files beside the code, not in git, that are copied to an agent. A list replaces an earlier one; a project's may only leave out.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::EnvLoad,
+        key: "agent.env_load",
+        aliases: &[],
+        kind: "a list of files from the top of the repository",
+        default: "[\".env\", \".env.local\"]",
+        help: "Which files an agent's sessions have as variables; later ones win. A list replaces an earlier one.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Free,
+    },
+    KeyDoc {
+        setting: Setting::Login,
+        key: "agent.login",
+        aliases: &[],
+        kind: "a table of NAME = \"$VARIABLE\", one for each variable of an agent's login",
+        default: "{}",
+        help: "Where the variables of agents' logins come from. One that is named here must be set. Layers add up.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Trusted,
+    },
+    KeyDoc {
+        setting: Setting::MaxFetch,
+        key: "agent.max_fetch",
+        aliases: &[],
+        kind: "a size such as \"8G\"",
+        default: "8G",
+        help: "The most that one sync may bring from a sandbox.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::MaxFetchTime,
+        key: "agent.max_fetch_time",
+        aliases: &[],
+        kind: "a span of time such as \"30m\"",
+        default: "30m",
+        help: "The longest that sending code to a sandbox, or bringing it home, may take.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
         setting: Setting::UidBase,
         key: "root.uid_base",
         aliases: &[],
@@ -224,6 +284,16 @@ impl KeyDoc {
     pub(crate) fn is_list(&self) -> bool {
         use Setting::{Allow, HostPorts, Mounts, Tools};
         matches!(self.setting, Allow | HostPorts | Mounts | Tools)
+    }
+
+    /// Whether it holds a list that replaces that of an earlier layer.
+    pub(crate) fn is_whole_list(&self) -> bool {
+        matches!(self.setting, Setting::EnvFiles | Setting::EnvLoad)
+    }
+
+    /// Whether it holds a table with names of the user's choice.
+    pub(crate) fn is_table(&self) -> bool {
+        self.setting == Setting::Login
     }
 
     /// The key and its aliases.
@@ -302,12 +372,30 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            Allow, Cpus, DetachKeys, HostPorts, LogFormat, LogLevel, Memory, Method, Mounts, Network, Opt,
-            Pids, Tmp, Tools, UidBase,
+            Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, LogFormat, LogLevel, Login, MaxFetch,
+            MaxFetchTime, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
         };
         let all = [
-            Method, Network, Allow, HostPorts, Memory, Cpus, Pids, Tmp, Opt, Tools, Mounts, LogLevel,
-            LogFormat, DetachKeys, UidBase,
+            Method,
+            Network,
+            Allow,
+            HostPorts,
+            Memory,
+            Cpus,
+            Pids,
+            Tmp,
+            Opt,
+            Tools,
+            Mounts,
+            LogLevel,
+            LogFormat,
+            DetachKeys,
+            EnvFiles,
+            EnvLoad,
+            Login,
+            MaxFetch,
+            MaxFetchTime,
+            UidBase,
         ];
         assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);
         assert!(all.into_iter().all(|setting| setting.doc().setting == setting));
@@ -332,6 +420,8 @@ mod tests {
             ("attach.detach_key", Some("attach.detach_keys")),
             ("detach-keys", Some("attach.detach_keys")),
             ("resources.zzz", None),
+            ("agent.env_file", Some("agent.env_files")),
+            ("max_fetch", Some("agent.max_fetch")),
             ("zzz", None),
             ("", None),
         ] {

@@ -4,11 +4,13 @@ use crate::detach::DetachKeys;
 use crate::error::Problem;
 use crate::keys::{KEYS, Setting};
 use crate::logging::{LogFormat, LogLevel};
+use crate::login::LoginVariable;
 use crate::settings::Valued;
 use crate::sources::Flags;
 use crate::value::Written;
 use palisade_core::{
-    AllowRule, ByteSize, CpuCount, HostPath, HostPort, Method, Mount, Network, Origin, printable,
+    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, Origin, TimeSpan,
+    printable,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -27,6 +29,11 @@ pub(crate) struct Layer {
     pub(crate) log_level: Option<Valued<LogLevel>>,
     pub(crate) log_format: Option<Valued<LogFormat>>,
     pub(crate) detach_keys: Option<Valued<DetachKeys>>,
+    pub(crate) env_files: Option<Valued<Vec<FilePattern>>>,
+    pub(crate) env_load: Option<Valued<Vec<FilePattern>>>,
+    pub(crate) login: Vec<Valued<LoginVariable>>,
+    pub(crate) max_fetch: Option<Valued<ByteSize>>,
+    pub(crate) max_fetch_time: Option<Valued<TimeSpan>>,
     pub(crate) uid_base: Option<Valued<u32>>,
 }
 
@@ -62,8 +69,39 @@ impl Layer {
             Setting::DetachKeys => {
                 self.detach_keys = Some(Valued { value: written.detach_keys(expected)?, origin })
             }
+            Setting::EnvFiles => add_whole(&mut self.env_files, written.pattern(expected)?, origin),
+            Setting::EnvLoad => add_whole(&mut self.env_load, written.file(expected)?, origin),
+            // Its names are not in the table of keys.
+            Setting::Login => return Err(format!("is no table; write {expected}")),
+            Setting::MaxFetch => self.max_fetch = Some(Valued { value: written.size(expected)?, origin }),
+            Setting::MaxFetchTime => {
+                self.max_fetch_time = Some(Valued { value: written.span(expected)?, origin });
+            }
             Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),
         }
+        Ok(())
+    }
+
+    /// A list that replaces an earlier one is given, be it empty.
+    pub(crate) fn begin_list(&mut self, setting: Setting, origin: Origin) {
+        let list = match setting {
+            Setting::EnvFiles => &mut self.env_files,
+            Setting::EnvLoad => &mut self.env_load,
+            _ => return,
+        };
+        *list = Some(Valued { value: Vec::new(), origin });
+    }
+
+    /// One line of a table with names of the user's choice.
+    pub(crate) fn put_named(
+        &mut self,
+        setting: Setting,
+        name: &str,
+        written: &Written<'_>,
+        origin: Origin,
+    ) -> Result<(), String> {
+        let value = LoginVariable::read(name, written, setting.doc().kind)?;
+        self.login.push(Valued { value, origin });
         Ok(())
     }
 
@@ -138,4 +176,8 @@ impl Layer {
             problems.push(Problem::InvalidValue { place: place.to_owned(), key: setting.doc().key, reason });
         }
     }
+}
+
+fn add_whole<T>(list: &mut Option<Valued<Vec<T>>>, element: T, origin: Origin) {
+    list.get_or_insert(Valued { value: Vec::new(), origin }).value.push(element);
 }

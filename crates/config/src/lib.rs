@@ -17,6 +17,7 @@ pub mod infra;
 pub mod keys;
 mod layer;
 mod logging;
+mod login;
 pub mod manifest;
 mod project;
 mod settings;
@@ -29,6 +30,7 @@ pub use error::{ConfigError, Problem};
 pub use file::{MAX_SIZE, digest};
 pub use keys::{KEYS, KeyDoc, ProjectRule, Setting};
 pub use logging::{LogFormat, LogLevel};
+pub use login::LoginVariable;
 pub use project::{
     PROJECT_ENVIRONMENTS, PROJECT_FILE, find_project, find_project_environments, project_digest,
 };

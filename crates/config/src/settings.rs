@@ -4,12 +4,14 @@ use crate::detach::DetachKeys;
 use crate::keys::Setting;
 use crate::layer::Layer;
 use crate::logging::{LogFormat, LogLevel};
+use crate::login::LoginVariable;
 use palisade_core::{
-    Access, AllowRule, ByteSize, CpuCount, HostPath, HostPort, Limit, LimitSource, Method, Mount, Network,
-    Origin, Policy, Resources, Selection, Workspace,
+    Access, AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Limit, LimitSource, Method,
+    Mount, Network, Origin, Policy, Resources, Selection, TimeSpan, Workspace,
 };
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -66,6 +68,11 @@ pub struct Settings {
     pub log_level: Valued<LogLevel>,
     pub log_format: Valued<LogFormat>,
     pub detach_keys: Valued<DetachKeys>,
+    pub env_files: Valued<Vec<FilePattern>>,
+    pub env_load: Valued<Vec<FilePattern>>,
+    pub login: Vec<Valued<LoginVariable>>,
+    pub max_fetch: Valued<ByteSize>,
+    pub max_fetch_time: Valued<TimeSpan>,
     pub uid_base: Valued<u32>,
     pub project: Option<Project>,
 }
@@ -99,6 +106,11 @@ impl Default for Settings {
             log_level: Valued::default_of(LogLevel::Warn),
             log_format: Valued::default_of(LogFormat::Text),
             detach_keys: Valued::default_of(DetachKeys::default()),
+            env_files: Valued::default_of(patterns(&[".env", ".env.*"])),
+            env_load: Valued::default_of(patterns(&[".env", ".env.local"])),
+            login: Vec::new(),
+            max_fetch: Valued::default_of(ByteSize(8 * ByteSize::GIB)),
+            max_fetch_time: Valued::default_of(TimeSpan(Duration::from_secs(1800))),
             uid_base: Valued::default_of(1_910_000_000),
             project: None,
         }
@@ -118,7 +130,15 @@ impl Settings {
         self.log_level.replace_with(layer.log_level);
         self.log_format.replace_with(layer.log_format);
         self.detach_keys.replace_with(layer.detach_keys);
+        self.env_files.replace_with(layer.env_files);
+        self.env_load.replace_with(layer.env_load);
+        self.max_fetch.replace_with(layer.max_fetch);
+        self.max_fetch_time.replace_with(layer.max_fetch_time);
         self.uid_base.replace_with(layer.uid_base);
+        for variable in layer.login {
+            self.login.retain(|known| known.value.name != variable.value.name);
+            self.login.push(variable);
+        }
         add(&mut self.allow, layer.allow);
         add(&mut self.host_ports, layer.host_ports);
         add(&mut self.tools, layer.tools);
@@ -191,6 +211,12 @@ impl Settings {
             Setting::LogLevel => one(self.log_level.value.to_string(), &self.log_level.origin),
             Setting::LogFormat => one(self.log_format.value.to_string(), &self.log_format.origin),
             Setting::DetachKeys => one(self.detach_keys.value.to_string(), &self.detach_keys.origin),
+            Setting::EnvFiles => one(whole(&self.env_files.value), &self.env_files.origin),
+            Setting::EnvLoad => one(whole(&self.env_load.value), &self.env_load.origin),
+            Setting::Login if self.login.is_empty() => one("{}".into(), &Origin::Default),
+            Setting::Login => list(key, &self.login, ToString::to_string),
+            Setting::MaxFetch => one(self.max_fetch.value.to_string(), &self.max_fetch.origin),
+            Setting::MaxFetchTime => one(self.max_fetch_time.value.to_string(), &self.max_fetch_time.origin),
             Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),
         }
     }
@@ -213,6 +239,15 @@ fn list<T>(key: &'static str, elements: &[Valued<T>], text: impl Fn(&T) -> Strin
         .iter()
         .map(|element| Entry { key, value: text(&element.value), origin: element.origin.clone() })
         .collect()
+}
+
+fn patterns(texts: &[&str]) -> Vec<FilePattern> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+/// A list that replaces an earlier one, as it is written in a file.
+pub(crate) fn whole(patterns: &[FilePattern]) -> String {
+    patterns.iter().map(FilePattern::as_str).collect::<toml_edit::Array>().to_string()
 }
 
 /// A mount as it is written in a file.

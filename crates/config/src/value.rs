@@ -3,7 +3,10 @@
 use crate::detach::DetachKeys;
 use crate::logging::{LogFormat, LogLevel};
 use palisade_core::policy::parse_mount;
-use palisade_core::{AllowRule, ByteSize, CpuCount, HostPath, HostPort, Method, Mount, Network};
+use palisade_core::{
+    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, SecretReference,
+    TimeSpan,
+};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -103,6 +106,28 @@ impl Written<'_> {
             Written::Integer(bytes) => Written::Untyped(&bytes.to_string()).parsed(expected),
             other => other.parsed(expected),
         }
+    }
+
+    pub(crate) fn span(&self, expected: &str) -> Checked<TimeSpan> {
+        self.parsed(expected)
+    }
+
+    pub(crate) fn pattern(&self, expected: &str) -> Checked<FilePattern> {
+        self.parsed(expected)
+    }
+
+    pub(crate) fn file(&self, expected: &str) -> Checked<FilePattern> {
+        let pattern = self.pattern(expected)?;
+        if pattern.is_name() {
+            Ok(pattern)
+        } else {
+            Err(format!("'{pattern}' is a pattern; write {expected}"))
+        }
+    }
+
+    /// What was written may be a secret, so no refusal repeats it.
+    pub(crate) fn reference(&self, expected: &str) -> Checked<SecretReference> {
+        SecretReference::parse(self.text(expected)?).map_err(|error| error.to_string())
     }
 
     pub(crate) fn cpus(&self, expected: &str) -> Checked<CpuCount> {

@@ -4,7 +4,7 @@ use crate::error::Problem;
 use crate::keys::Setting;
 use crate::layer::Layer;
 use crate::settings::{Settings, Valued, mount_text};
-use palisade_core::{Origin, printable};
+use palisade_core::{FilePattern, Origin, printable};
 use std::fmt::Display;
 
 /// Every widening in `project` relative to `base`, one problem each.
@@ -53,6 +53,21 @@ pub(crate) fn find(base: &Settings, project: &Layer) -> Vec<Problem> {
             .mounts
             .iter()
             .map(|mount| widens(Setting::Mounts, &mount_text(&mount.value), &mount.origin, shows.clone())),
+    );
+    let unknown = |pattern: &&FilePattern| !base.env_files.value.contains(pattern);
+    if let Some(asked) = &project.env_files {
+        let sends = "it sends files that your own list does not have".to_owned();
+        found.extend(
+            asked
+                .value
+                .iter()
+                .filter(unknown)
+                .map(|pattern| widens(Setting::EnvFiles, pattern, &asked.origin, sends.clone())),
+        );
+    }
+    let hands = "it hands a variable of yours to an agent".to_owned();
+    found.extend(
+        project.login.iter().map(|login| widens(Setting::Login, &login.value, &login.origin, hands.clone())),
     );
     found
 }

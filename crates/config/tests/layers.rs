@@ -237,3 +237,32 @@ fn the_network_mode_that_is_shown_is_the_one_that_holds() {
     assert_eq!(shown, Entry { key: "network.mode", value: "allowlist".into(), origin: Origin::Default });
     assert_eq!(settings.policy(Workspace::Own).network, Network::Allowlist);
 }
+
+#[test]
+fn the_files_of_an_agent_are_one_list_that_a_later_layer_replaces() {
+    let scene = Scene::new();
+    let mut sources = scene.system("agent.env_files = ['.env', 'a/*.env']\nagent.env_load = []\n");
+    sources.user = Some(scene.write("user.toml", "[agent]\nenv_files = ['b.env']\n"));
+    let settings = load(&sources).unwrap();
+    assert_eq!(entry(&settings, "agent.env_files").value, r#"["b.env"]"#);
+    assert!(matches!(entry(&settings, "agent.env_files").origin, Origin::User { line: 2, .. }));
+    assert_eq!(entry(&settings, "agent.env_load").value, "[]");
+    assert!(matches!(entry(&settings, "agent.env_load").origin, Origin::System { line: 2, .. }));
+}
+
+#[test]
+fn a_login_is_shown_by_its_reference_and_never_by_its_value() {
+    let scene = Scene::new();
+    let mut sources = scene.system("[agent.login]\nA = '$ONE'\nB = 'canary-secret'\n");
+    sources.user = Some(scene.write("user.toml", "agent.login = { A = 'op://v/i/f', C = '$THREE' }\n"));
+    let settings = load(&sources).unwrap();
+    let shown: Vec<String> = settings
+        .entries()
+        .into_iter()
+        .filter(|entry| entry.key == "agent.login")
+        .map(|entry| entry.value)
+        .collect();
+    assert_eq!(shown, ["B = literal", "A = op://v/i/f", "C = $THREE"]);
+    let everything = format!("{settings:?} {}", serde_json::to_string(&settings).unwrap());
+    assert!(!everything.contains("canary-secret"), "{everything}");
+}

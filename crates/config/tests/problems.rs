@@ -93,6 +93,42 @@ fn all_problems_of_a_file_are_told_at_once_with_file_line_and_what_is_possible()
 }
 
 #[test]
+fn what_an_agent_is_given_stays_in_the_repository_and_no_refusal_repeats_a_secret() {
+    let scene = Scene::new();
+    let sources = scene.system(
+        "[agent]\n\
+         env_files = ['/etc/passwd', '../.env', '.git/config', 5]\n\
+         env_load = ['.env.*']\n\
+         max_fetch = 'much'\n\
+         max_fetch_time = 5\n\
+         env_fles = []\n\
+         [agent.login]\n\
+         A-B = 'canary'\n\
+         C = '$canary-secret'\n\
+         D = 7\n",
+    );
+    assert_eq!(
+        scene.refusal(&sources),
+        "11 problems in the configuration:\n  \
+         etc/config.toml:2: agent.env_files: '/etc/passwd' is absolute; write it from the top of the repository\n  \
+         etc/config.toml:2: agent.env_files: '../.env' has a part that is empty, '.' or '..'\n  \
+         etc/config.toml:2: agent.env_files: '.git/config' is in git's own directory\n  \
+         etc/config.toml:2: agent.env_files: is a whole number; write a list of patterns from the top of the \
+         repository, such as \"apps/*/.env\"\n  \
+         etc/config.toml:3: agent.env_load: '.env.*' is a pattern; write a list of files from the top of the repository\n  \
+         etc/config.toml:4: agent.max_fetch: 'much' is not a size; write a number of bytes, or one with K, M, G or T, \
+         such as 512M\n  \
+         etc/config.toml:5: agent.max_fetch_time: is a whole number; write a span of time such as \"30m\"\n  \
+         etc/config.toml:6: unknown key 'agent.env_fles'; did you mean 'agent.env_files'?\n  \
+         etc/config.toml:8: agent.login: 'A-B' is not the name of a variable\n  \
+         etc/config.toml:9: agent.login: C: it begins with '$' but is not the name of a variable; a value that begins \
+         with '$' is written with '$$'\n  \
+         etc/config.toml:10: agent.login: D: is a whole number; write a table of NAME = \"$VARIABLE\", one for each \
+         variable of an agent's login"
+    );
+}
+
+#[test]
 fn a_single_problem_is_told_in_one_line() {
     let scene = Scene::new();
     for (text, told) in [

@@ -71,6 +71,21 @@ const MATRIX: &[(&str, Option<&str>)] = &[
     ("mounts = []", None),
     ("log.level = 'trace'", None),
     ("log.format = 'json'", None),
+    ("agent.env_files = ['.env']", None),
+    ("agent.env_files = []", None),
+    (
+        "agent.env_files = ['.env', 'config/*.key']",
+        Some(
+            "agent.env_files = config/*.key widens the policy: it sends files that your own list does not have",
+        ),
+    ),
+    ("agent.env_load = ['.env.test']", None),
+    (
+        "agent.login.OPENAI_API_KEY = '$AWS_SECRET_ACCESS_KEY'",
+        Some(
+            "agent.login = OPENAI_API_KEY = $AWS_SECRET_ACCESS_KEY widens the policy: it hands a variable of yours to an agent",
+        ),
+    ),
 ];
 
 #[test]
@@ -241,4 +256,18 @@ fn broken_pointers_find_nothing() {
     scene.write("super/.git/modules/sub/HEAD", "");
     scene.write("super/sub/.git", "gitdir: ../.git/modules/sub\n");
     assert_eq!(find_project(&scene.path("super/sub")), None);
+}
+
+#[test]
+fn how_much_a_sync_may_bring_is_no_projects_business() {
+    for (text, key) in [("max_fetch = '1K'", "max_fetch"), ("max_fetch_time = '1s'", "max_fetch_time")] {
+        let scene = Scene::new();
+        let project = scene.trusted(&format!("[agent]\n{text}\n"));
+        assert_eq!(
+            scene.refusal(&Sources { project: Some(project), ..Sources::default() }),
+            format!(
+                "repo/.palisade/config.toml:2: agent.{key} cannot be set by a project, only in the system's or the user's file"
+            )
+        );
+    }
 }

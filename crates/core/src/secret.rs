@@ -20,6 +20,14 @@ impl Secret {
     }
 }
 
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for Secret {}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
@@ -45,7 +53,7 @@ impl Provider {
 
 /// How a secret is written in a file: `$NAME`, a provider's address, or the value itself. A value that begins with a
 /// dollar sign is written with two.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretReference {
     Variable(VariableName),
     Provider { provider: Provider, address: String },

@@ -1,4 +1,54 @@
-//! Moments as people and file names have them: unix milliseconds to UTC, without a table of time zones.
+//! Moments as people and file names have them: unix milliseconds to UTC, without a table of time zones; and spans of
+//! time as settings have them.
+
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A span of whole seconds; written `90s`, `30m`, `2h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimeSpan(pub Duration);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a span of time; write a number with s, m or h, such as 90s or 30m")]
+pub struct InvalidSpan(String);
+
+const UNITS: [(&str, u64); 3] = [("h", 3600), ("m", 60), ("s", 1)];
+/// A hundred days. What is longer is a slip.
+const LONGEST: u64 = 100 * 24 * 3600;
+
+impl FromStr for TimeSpan {
+    type Err = InvalidSpan;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSpan> {
+        let seconds = UNITS.iter().find_map(|(unit, seconds)| {
+            let number = text.strip_suffix(unit)?;
+            let plain = number.bytes().all(|byte| byte.is_ascii_digit());
+            number.parse::<u64>().ok().filter(|_| plain)?.checked_mul(*seconds)
+        });
+        match seconds {
+            Some(seconds @ 1..=LONGEST) => Ok(Self(Duration::from_secs(seconds))),
+            _ => Err(InvalidSpan(text.chars().take(40).flat_map(char::escape_debug).collect())),
+        }
+    }
+}
+
+impl fmt::Display for TimeSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.0.as_secs();
+        let (unit, seconds) =
+            UNITS.into_iter().find(|(_, seconds)| total.is_multiple_of(*seconds)).unwrap_or(("s", 1));
+        write!(f, "{}{unit}", total / seconds)
+    }
+}
+
+/// As it is written.
+impl Serialize for TimeSpan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// `2026-11-15T22:45:01.042Z`.
 pub fn utc(milliseconds: i64) -> String {
@@ -78,5 +128,18 @@ mod tests {
             assert_eq!(parse(bad), None, "{bad}");
         }
         assert_eq!(stamp(1_700_000_000_042), "20231114T221320Z");
+    }
+
+    #[test]
+    fn spans_read_and_print_so_that_they_read_back() {
+        for (text, seconds, shown) in
+            [("90s", 90, "90s"), ("30m", 1800, "30m"), ("60m", 3600, "1h"), ("2h", 7200, "2h")]
+        {
+            let span: TimeSpan = text.parse().unwrap();
+            assert_eq!((span, span.to_string().as_str()), (TimeSpan(Duration::from_secs(seconds)), shown));
+        }
+        for bad in ["", "0s", "5", "m", "-1m", "1.5h", "+1s", "1 m", "99999999999999999999h", "2401h", "1d"] {
+            assert!(bad.parse::<TimeSpan>().is_err(), "{bad}");
+        }
     }
 }

@@ -85,6 +85,9 @@ fn assert_not_wider(base: &Settings, narrowed: &Settings) {
     assert_eq!((&narrowed.allow, &narrowed.host_ports), (&base.allow, &base.host_ports));
     assert_eq!((&narrowed.tools, &narrowed.mounts), (&base.tools, &base.mounts));
     assert_eq!((&narrowed.uid_base, &narrowed.detach_keys), (&base.uid_base, &base.detach_keys));
+    assert!(narrowed.env_files.value.iter().all(|pattern| base.env_files.value.contains(pattern)));
+    assert_eq!((&narrowed.login, &narrowed.max_fetch), (&base.login, &base.max_fetch));
+    assert_eq!(&narrowed.max_fetch_time, &base.max_fetch_time);
     assert!(narrowed.project.as_ref().is_none_or(|project| !project.trusted));
 }
 
@@ -100,7 +103,9 @@ fn assert_reads_back(settings: &Settings) {
                     list.push(entry.value);
                 }
             }
-            "resources.pids" | "opt" | "root.uid_base" => {
+            // What a login holds is not shown, so it cannot be written down again.
+            "agent.login" => {}
+            "resources.pids" | "opt" | "root.uid_base" | "agent.env_files" | "agent.env_load" => {
                 writeln!(text, "{} = {}", entry.key, entry.value).unwrap()
             }
             key => writeln!(text, "{key} = {}", toml_edit::Value::from(entry.value)).unwrap(),
@@ -112,7 +117,8 @@ fn assert_reads_back(settings: &Settings) {
     let scene = Scene::set("again", [text.as_bytes(), b"", b""]);
     let again = load(&Sources { system: Some(scene.path(0)), ..Sources::default() }).unwrap();
     let values = |settings: &Settings| -> Vec<(&str, String)> {
-        settings.entries().into_iter().map(|entry| (entry.key, entry.value)).collect()
+        let shown = settings.entries().into_iter().filter(|entry| entry.key != "agent.login");
+        shown.map(|entry| (entry.key, entry.value)).collect()
     };
     assert_eq!(values(&again), values(settings), "{text}");
     assert_eq!(again.network(), settings.network(), "{text}");
@@ -157,6 +163,8 @@ impl<'a> Scene<'a> {
             match problem {
                 Problem::Syntax { file, line, .. }
                 | Problem::UnknownKey { file, line, .. }
+                | Problem::UnknownField { file, line, .. }
+                | Problem::NameTaken { file, line, .. }
                 | Problem::NotInProject { file, line, .. }
                 | Problem::Widens { file, line, .. } => self.assert_line(file, *line, &shown),
                 Problem::InvalidValue { place, .. } => match place.rsplit_once(':') {

@@ -42,6 +42,8 @@ fn present(what: &str) -> Result<(), String> {
         "compose" => works("docker", &["compose", "version"]),
         // The system's own, which a sandbox sees, too; with the modules that probes use.
         "python3" => works("/usr/bin/python3", &["-IS", "-c", "import ctypes, json, mmap, pty, socket"]),
+        // Where a sandbox sees it, too.
+        "direnv" => works("/usr/bin/direnv", &["version"]),
         "curl" => works("/usr/bin/curl", &["--version"]),
         "node" => works("/usr/bin/node", &["--version"]),
         "npm" => works("/usr/bin/npm", &["--version"]),

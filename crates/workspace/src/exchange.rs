@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// For a large repository on a slow machine; a peer that sends nothing is ended by the transport long before.
-const TRANSFER: Duration = Duration::from_secs(1800);
 /// Git wants a host's name; the transport knows where it goes without one.
 const HOST: &str = "palisade";
 
@@ -21,6 +19,8 @@ pub struct Link {
     pub command: OsString,
     /// The repository's directory inside.
     pub directory: String,
+    /// The longest that one transfer may take; a peer that sends nothing is ended by the transport long before.
+    pub limit: Duration,
 }
 
 impl Link {
@@ -107,7 +107,7 @@ impl Repository {
         self.git(arguments)
             .env("GIT_SSH_COMMAND", &link.command)
             .env("GIT_SSH_VARIANT", "simple")
-            .limit(TRANSFER)
+            .limit(link.limit)
             .watched(|line| Progress::parse(line).into_iter().for_each(&mut progress))
             .await
             .map(drop)
@@ -136,7 +136,7 @@ impl Repository {
         self.git(arguments)
             .env("GIT_SSH_COMMAND", &link.command)
             .env("GIT_SSH_VARIANT", "simple")
-            .limit(TRANSFER)
+            .limit(link.limit)
             .bytes()
             .await
             .map(drop)

@@ -47,13 +47,16 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let variables = relay::variables(&arguments.environment.env)?;
     let connection = context.engine.connect(&arguments.name).await?;
     let unseen = if arguments.command.is_empty() { UnseenEnd::Show } else { UnseenEnd::Forget };
-    let mut call = Call { command: arguments.command, variables, input: Input::Relayed, tty: Tty::Yes };
+    let mut call =
+        Call { command: arguments.command, variables: Vec::new(), input: Input::Relayed, tty: Tty::Yes };
     let session = &arguments.session;
     // Others may start and end the same session at the same time; whoever comes second joins.
     for _ in 0..ATTEMPTS {
         if let Some(streams) = connection.join(session.as_str(), terminal::size(), unseen).await? {
             return look(context, &connection, session, streams).await;
         }
+        // Only what begins here finds what the files say now.
+        call.variables = super::agent::variables(&connection, variables.clone()).await?;
         if call.command.is_empty() {
             call.command = login_shell(&connection.client).await;
         }

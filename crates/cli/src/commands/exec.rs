@@ -48,6 +48,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     }
     let variables = relay::variables(&arguments.environment.env)?;
     let connection = context.engine.connect(&arguments.name).await?;
+    let variables = super::agent::variables(&connection, variables).await?;
     let tty = if arguments.tty || arguments.session.is_some() { Tty::Yes } else { Tty::No };
     let input = if arguments.interactive || tty == Tty::Yes { Input::Relayed } else { Input::Empty };
     let call = Call { command: arguments.command, variables, input, tty };

@@ -33,6 +33,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     }
     let variables = relay::variables(&arguments.environment.env)?;
     let connection = context.engine.connect(&arguments.name).await?;
+    let variables = super::agent::variables(&connection, variables).await?;
     let command = login_shell(&connection.client).await;
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
     let row = &connection.row;

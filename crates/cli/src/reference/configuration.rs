@@ -82,7 +82,8 @@ fn example() -> String {
 }
 
 fn value(default: &str) -> String {
-    let plain = default.parse::<f64>().is_ok() || ["true", "false", "[]"].contains(&default);
+    let plain = default.parse::<f64>().is_ok() || ["true", "false"].contains(&default);
+    let plain = plain || default.starts_with(['[', '{']);
     match default {
         text if plain => text.to_owned(),
         // Nothing is special between these quotes.

@@ -123,7 +123,8 @@ impl Scene {
     fn link(&self) -> Link {
         let mut command = OsString::from("sh ");
         command.push(self.path("transport"));
-        Link { command, directory: self.path("inside").display().to_string() }
+        let limit = std::time::Duration::from_secs(600);
+        Link { command, directory: self.path("inside").display().to_string(), limit }
     }
 
     pub(crate) async fn send(&self) -> Arrival {

@@ -16,7 +16,8 @@ use crate::arguments::GlobalFlags;
 use crate::context::{self, Context};
 use crate::failure::Failure;
 use palisade_agents::{AgentSandbox, Workshop};
-use palisade_core::{ExitCode, HostPath, printable};
+use palisade_core::{ExitCode, HostPath, Secret, printable};
+use palisade_engine::Connection;
 use palisade_workspace::{Git, Place};
 use std::ffi::OsString;
 
@@ -69,8 +70,24 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 /// Git and its transport, as this program has them.
 fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
     let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
-    transport.push(" __git-transport");
-    Ok(Workshop { engine: &context.engine, git: git(), transport })
+    transport.push(format!(" __git-transport --most {}", context.settings.max_fetch.value.0));
+    let transfer_time = context.settings.max_fetch_time.value.0;
+    Ok(Workshop { engine: &context.engine, git: git(), transport, transfer_time })
+}
+
+/// For a command in a sandbox that may be an agent's: what the files beside the code say, then what the user says.
+pub(crate) async fn variables(
+    connection: &Connection,
+    given: Vec<(OsString, OsString)>,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let mut all = exposed(&palisade_agents::session_variables(connection).await?);
+    all.extend(given);
+    Ok(all)
+}
+
+/// As they go over the stream.
+fn exposed(variables: &[(String, Secret)]) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, secret)| (name.into(), secret.expose().into())).collect()
 }
 
 /// The host's own, as the PATH has it.

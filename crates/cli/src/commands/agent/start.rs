@@ -7,9 +7,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
-use palisade_agents::{Install, Profile, Profiles, Ready, StartRequest, Workshop};
+use palisade_agents::{Install, Profile, Profiles, Ready, Signed, StartRequest, Workshop};
 use palisade_core::{
-    ExitCode, Foundation, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName,
+    ExitCode, Foundation, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Secret,
     Workspace, printable,
 };
 use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
@@ -76,6 +76,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let worktree = arguments.worktree.as_deref().map(BranchName::new).transpose();
     let worktree =
         worktree.map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?;
+    let signed = login(context, &profiles, profile)?;
     let mut request = request(context, &arguments)?;
     allow_endpoints(context, profile, &mut request.policy)?;
     let installed = installation(context, profile, &request)?;
@@ -87,8 +88,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         discard(&workshop, &request, arguments.discard.as_deref()).await?;
     }
     let mut teller = told::Teller::default();
-    let variable = |name: &str| std::env::var(name).ok();
-    let ready = workshop.arrive(request, profile, &variable, &mut |step| teller.step(&step)).await?;
+    let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
     let Ready { connection, .. } = &ready;
     let place = match &worktree {
         None => GuestPath::new(connection.layout.workspace.clone())
@@ -100,7 +100,10 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let layout = searched_first(&connection.layout, &installed.search);
     let layout = Layout { workspace: place.as_str().to_owned(), ..layout };
     let session = session(worktree.as_ref())?;
-    let work = Work { context, ready: &ready, profile, program: &program, layout: &layout, session };
+    let mut tell = |step| teller.step(&step);
+    let variables = palisade_agents::settle(connection, &layout, profile, &signed, &mut tell).await?;
+    let program = program.as_str();
+    let work = Work { context, ready: &ready, profile, program, layout: &layout, session, variables };
     match task {
         Some(task) if !arguments.detach => work.to_the_end(&task).await,
         task => {
@@ -119,9 +122,6 @@ pub(crate) fn session(worktree: Option<&BranchName>) -> Result<SessionName, Fail
     name.parse().map_err(Failure::internal)
 }
 
-/// Files beside the code that git does not carry, as shell patterns from the top of the repository.
-const ENV_FILES: [&str; 2] = [".env", ".env.*"];
-
 struct Work<'a> {
     context: &'a Context,
     ready: &'a Ready,
@@ -130,6 +130,7 @@ struct Work<'a> {
     program: &'a str,
     layout: &'a Layout,
     session: SessionName,
+    variables: Vec<(String, Secret)>,
 }
 
 impl Work<'_> {
@@ -137,13 +138,9 @@ impl Work<'_> {
         if let Some(first) = command.first_mut().filter(|word| **word == self.profile.program) {
             self.program.clone_into(first);
         }
-        let own = self.profile.environment.iter().map(|(name, value)| (name.into(), value.into()));
-        // By value over the stream only; what is not set on the host is not set inside.
-        let login = self.profile.login.variables.iter();
-        let login = login.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         Call {
             command: command.into_iter().map(OsString::from).collect(),
-            variables: own.chain(login).collect(),
+            variables: super::exposed(&self.variables),
             input,
             tty,
         }
@@ -265,8 +262,18 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
         foundation: Foundation::default(),
-        env_files: ENV_FILES.map(str::to_owned).into(),
+        env_files: context.settings.env_files.value.clone(),
+        env_load: context.settings.env_load.value.clone(),
     })
+}
+
+/// Before anything is made: an agent that cannot sign in is of no use.
+fn login(context: &Context, profiles: &Profiles, profile: &Profile) -> Result<Signed, Failure> {
+    let references = context.settings.login.iter().map(|login| (&login.value.name, &login.value.reference));
+    let references: Vec<_> = references.collect();
+    let variable = |name: &str| std::env::var(name).ok();
+    let signed = Signed::in_for(profile, profiles, &references, &variable);
+    Ok(signed.map_err(palisade_agents::AgentError::from)?)
 }
 
 /// Removes the sandbox of an earlier start, unless something in it would be lost.

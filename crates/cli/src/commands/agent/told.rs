@@ -1,7 +1,7 @@
 //! What happens on an agent's way, told as it happens: a line for each step, and one line that moves for a transfer.
 
 use crate::output;
-use palisade_agents::Step;
+use palisade_agents::{LoadedFile, Loader, Step, Surroundings};
 use palisade_core::printable;
 use palisade_workspace::{Arrival, Progress};
 use std::io::IsTerminal;
@@ -65,10 +65,44 @@ fn lines(step: &Step) -> Vec<String> {
                 )]
             }
         },
+        Step::Loaded(surroundings) => loaded(surroundings),
         Step::NotSent(name) => vec![format!("note: {name} is no plain file and stays behind")],
         Step::Key { made: true } => vec!["an SSH key of the sandbox's own is made".into()],
         Step::Key { made: false } => Vec::new(),
     }
+}
+
+/// Who loads the files, and how much there is in each; never what.
+fn loaded(surroundings: &Surroundings) -> Vec<String> {
+    let variables = |count: usize| format!("{count} {}", plural(count, "variable"));
+    let names: Vec<String> = surroundings.files.iter().map(|file| printable(&file.name)).collect();
+    let each = |file: &LoadedFile| format!("{} ({})", printable(&file.name), variables(file.variables));
+    let each: Vec<String> = surroundings.files.iter().map(each).collect();
+    let mut lines = Vec::new();
+    match surroundings.loader {
+        Loader::Direnv if surroundings.count() == 0 => {}
+        Loader::Direnv if names.is_empty() => {
+            lines.push(format!("direnv loads {}", variables(surroundings.count())));
+        }
+        Loader::Direnv => {
+            lines.push(format!("direnv loads {} from {}", variables(surroundings.count()), names.join(", ")));
+        }
+        Loader::SessionAfterDirenv => lines.push(format!(
+            "warning: direnv inside could not load the working tree's files; without it the session loads {}",
+            if each.is_empty() { "nothing".into() } else { each.join(", ") }
+        )),
+        Loader::Session if each.is_empty() => {}
+        Loader::Session => {
+            lines.push(format!("there is no direnv inside: the session itself loads {}", each.join(", ")));
+        }
+    }
+    for file in &surroundings.files {
+        let left = file.left_out.iter();
+        lines.extend(left.map(|left| {
+            format!("warning: {}:{} is left out: {}", printable(&file.name), left.line, left.reason)
+        }));
+    }
+    lines
 }
 
 fn plural(count: usize, word: &str) -> String {
