@@ -94,7 +94,7 @@ const DEVELOPMENT: &[Variable] = &[
 
 /// Words of the sources in the form of a variable that are none of ours: a word of the kernel's, and what programs that
 /// we start are told.
-const NOT_OURS: &[&str] = &["RTM_NEWADDR", "LC_ALL"];
+const NOT_OURS: &[&str] = &["RTM_NEWADDR", "LC_ALL", "BASH_ENV", "EAI_AGAIN", "SOURCE_DATE_EPOCH"];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
 const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "GIT_"];
 
