@@ -48,6 +48,8 @@ pub enum Step {
     Running {
         already: bool,
     },
+    /// Something has begun that may take a while.
+    Doing(&'static str),
     Sending(Progress),
     Arrived(Arrival),
     EnvFiles(Vec<String>),
@@ -87,6 +89,7 @@ impl Workshop<'_> {
             tell(Step::LeftBehind { changes: facts.changes.len() });
         }
         let mut sandbox = self.create_or_reuse(&request, profile, &facts, tell).await?;
+        tell(Step::Doing("starting the sandbox"));
         let started = self.engine.start(sandbox.row.id().as_str()).await?;
         tell(Step::Running { already: started == Started::Already });
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
@@ -169,9 +172,13 @@ impl Workshop<'_> {
     ) -> Result<(), AgentError> {
         let tree = tree(connection, &connection.layout.workspace);
         let Identity { name, email } = &facts.identity;
-        tree.prepare(&facts.branch, name, email).await?;
-        let link = self.link(&sandbox.row, &connection.layout);
-        facts.repository.push_to(&link, &facts.branch, |progress| tell(Step::Sending(progress))).await?;
+        let known = tree.prepare(&facts.branch, name, email).await?;
+        if known.as_ref() != Some(&facts.head) {
+            tell(Step::Doing("sending the code"));
+            let link = self.link(&sandbox.row, &connection.layout);
+            facts.repository.push_to(&link, &facts.branch, |progress| tell(Step::Sending(progress))).await?;
+            tell(Step::Doing("checking out"));
+        }
         tell(Step::Arrived(tree.arrive(&facts.branch).await?));
         Ok(())
     }
@@ -203,6 +210,7 @@ fn name_for(root: &Path) -> Option<SandboxName> {
 
 /// A key of the sandbox's own.
 async fn make_key(connection: &Connection, tell: &mut dyn FnMut(Step)) -> Result<(), AgentError> {
+    tell(Step::Doing("making a key"));
     let script = include_str!("key.sh");
     let said = run_inside(connection, &connection.layout, "making a key", script, &[], &[]).await?;
     tell(Step::Key { made: said.trim_ascii() == b"made" });

@@ -168,9 +168,10 @@ fn is_below(path: &str) -> bool {
     path.split('/').all(good)
 }
 
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("claude", include_str!("../profiles/claude.toml")),
     ("codex", include_str!("../profiles/codex.toml")),
+    ("demo", include_str!("../profiles/demo.toml")),
     ("gemini", include_str!("../profiles/gemini.toml")),
     ("kiro", include_str!("../profiles/kiro.toml")),
     ("shell", include_str!("../profiles/shell.toml")),
@@ -258,7 +259,7 @@ unattended = "it never asks"
         let error = Profiles::load([]).unwrap().get("cluade").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no agent 'cluade'; there are claude, codex, gemini, kiro, shell"
+            "there is no agent 'cluade'; there are claude, codex, demo, gemini, kiro, shell"
         );
         assert_eq!(error.near.as_deref(), Some("claude"));
     }

@@ -29,19 +29,40 @@ impl Link {
     }
 }
 
-/// How far a transfer is, in git's own words: `Writing objects`, 40.
+/// How far a transfer is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    pub step: String,
+    pub step: &'static str,
     pub percent: u8,
+    /// How much has gone, and how fast: `95.31 MiB | 45.00 MiB/s`.
+    pub amount: Option<String>,
 }
 
+/// Git's own words for the steps of a push, and ours. Those with `remote` are said inside, and come through host git.
+const STEPS: [(&str, &str); 6] = [
+    ("Counting objects", "counting"),
+    ("Compressing objects", "compressing"),
+    ("Writing objects", "sending"),
+    ("remote: Unpacking objects", "unpacking inside"),
+    ("remote: Resolving deltas", "resolving inside"),
+    ("remote: Updating files", "updating files inside"),
+];
+
 impl Progress {
+    /// Reads `Writing objects:  40% (2/5), 1.00 MiB | 2.00 MiB/s`. Only words that are known are taken, since what is
+    /// said inside is a stranger's.
     fn parse(line: &str) -> Option<Self> {
-        let (step, rest) = line.split_once(':')?;
-        let percent = rest.trim_start().split_once('%')?.0.parse().ok()?;
-        let step = step.strip_prefix("remote").unwrap_or(step);
-        (percent <= 100 && step.len() < 40).then(|| Self { step: printable(step.trim()), percent })
+        let known = |&(words, told): &(&str, &'static str)| Some((told, line.strip_prefix(words)?));
+        let (step, rest) = STEPS.iter().find_map(known)?;
+        let (percent, rest) = rest.strip_prefix(':')?.trim_start().split_once('%')?;
+        let percent = percent.parse().ok().filter(|percent| *percent <= 100)?;
+        let amount = rest.split_once("), ").map(|(_, amount)| amount.trim_end_matches(", done."));
+        let plain = |text: &&str| {
+            text.len() < 40
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" .|/".contains(&byte))
+        };
+        let amount = amount.filter(|_| step == "sending").filter(plain).map(str::to_owned);
+        Some(Self { step, percent, amount })
     }
 }
 
@@ -199,11 +220,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_read_from_gits_words_and_strangers_words_are_tamed() {
-        let progress = |line| Progress::parse(line).map(|progress| (progress.step, progress.percent));
-        assert_eq!(progress("Writing objects:  40% (2/5), 1.00 MiB"), Some(("Writing objects".into(), 40)));
-        assert_eq!(progress("remote: Resolving deltas: 7% (1/14)"), None);
-        assert_eq!(progress("\u{1b}]0;x\u{7}: 50%"), Some((printable("\u{1b}]0;x\u{7}"), 50)));
-        assert_eq!((progress("Everything up-to-date"), progress("a: 101%")), (None, None));
+    fn progress_is_read_from_gits_words_and_no_others() {
+        let progress = |line| Progress::parse(line).map(|it| (it.step, it.percent, it.amount));
+        assert_eq!(progress("Counting objects:  40% (2/5)"), Some(("counting", 40, None)));
+        assert_eq!(
+            progress("Writing objects: 100% (5/5), 1.00 MiB | 2.50 MiB/s, done."),
+            Some(("sending", 100, Some("1.00 MiB | 2.50 MiB/s".into())))
+        );
+        assert_eq!(progress("remote: Resolving deltas: 7% (1/14)"), Some(("resolving inside", 7, None)));
+        assert_eq!(progress("Writing objects: 1% (1/1), \u{1b}[2J"), Some(("sending", 1, None)));
+        for line in
+            ["Everything up-to-date", "Writing objects: 101% (", "\u{1b}]0;x\u{7}: 50%", "remote: x: 5%"]
+        {
+            assert_eq!(progress(line), None, "{line:?}");
+        }
     }
 }

@@ -99,15 +99,18 @@ impl<'a> Tree<'a> {
         Self { inside, environment, directory: directory.into() }
     }
 
-    /// Makes an empty repository when there is none, ready to be pushed to.
-    pub async fn prepare(&self, branch: &BranchName, name: &str, email: &str) -> Result<(), InsideError> {
-        self.script(
-            "preparing the repository",
-            include_str!("inside/prepare.sh"),
-            &[branch.as_str(), name, email],
-        )
-        .await
-        .map(drop)
+    /// Makes an empty repository when there is none, ready to be pushed to; where there is one, what it knows the
+    /// host's branch to be at.
+    pub async fn prepare(
+        &self,
+        branch: &BranchName,
+        name: &str,
+        email: &str,
+    ) -> Result<Option<ObjectId>, InsideError> {
+        const WHAT: &str = "preparing the repository";
+        let arguments = [branch.as_str(), name, email, &inside::host(branch)];
+        let words = self.script(WHAT, include_str!("inside/prepare.sh"), &arguments).await?;
+        Ok(words.first().and_then(|word| ObjectId::parse(word)))
     }
 
     /// Brings the working tree to what was pushed, where nothing is in the way.

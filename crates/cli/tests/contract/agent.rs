@@ -13,6 +13,8 @@ contracts!(
     two_agents_in_two_worktrees_do_not_mix,
     three_sandboxes_of_one_repository_do_not_mix,
     an_agent_left_running_is_found_again,
+    a_thousand_commits_go_in_and_one_comes_home,
+    the_demo_agent_mends_a_bug_and_says_that_it_is_a_script,
 );
 
 /// A repository in the directory where the instance's commands run.
@@ -246,4 +248,49 @@ fn an_agent_left_running_is_found_again(method: &'static str) {
     assert_eq!(again.code, 7, "{}", again.stderr);
     assert!(again.stderr.contains("an agent is at work there already"), "{}", again.stderr);
     instance.run(["agent", "stop", "box"]).ok();
+}
+
+/// The bench does the same with 200 MB.
+fn a_thousand_commits_go_in_and_one_comes_home(method: &'static str) {
+    let instance = repository(method);
+    let mut history = String::new();
+    for number in 1..1000 {
+        let from = if number == 1 { "from refs/heads/main^0\n" } else { "" };
+        history += &format!(
+            "commit refs/heads/main\ncommitter Ada <ada@example.org> {} +0000\ndata 4\nmore\n{from}\
+             M 644 inline many/{number}\ndata 4\n{number:04}\n\n",
+            1_700_000_000 + number
+        );
+    }
+    std::fs::write(instance.home().join("history"), history).unwrap();
+    let import = Command::new("git")
+        .args(["fast-import", "--quiet"])
+        .current_dir(instance.work())
+        .stdin(std::fs::File::open(instance.home().join("history")).unwrap())
+        .status();
+    assert!(import.unwrap().success());
+    git(&instance, "reset --quiet --hard");
+
+    let outcome = task(
+        &instance,
+        &[],
+        "git rev-list --count HEAD; ls many | wc -l; git commit -q --allow-empty -m last",
+    );
+    assert_eq!(outcome.ok().stdout, "1000\n999\n");
+    assert_eq!(sync(&instance).ok().stderr, "main: 1 commit\n");
+    assert_eq!(git(&instance, "rev-list --count main"), "1001");
+}
+
+fn the_demo_agent_mends_a_bug_and_says_that_it_is_a_script(method: &'static str) {
+    let instance = repository(method);
+    std::fs::write(instance.work().join("greet.sh"), "echo \"Hello, $2!\"\n").unwrap();
+    std::fs::write(instance.work().join("test.sh"), "[ \"$(sh greet.sh you)\" = 'Hello, you!' ]\n").unwrap();
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m bug");
+    let words = ["agent", "start", "--agent", "demo", "--name", "box", "--task", "Greet the right one"];
+    let said = instance.run(words).ok().stdout;
+    assert!(said.starts_with("demo agent: a script, not a model;"), "{said}");
+    assert_eq!(sync(&instance).ok().stderr, "main: 1 commit\nmain: changes in NOTES.md (see git diff)\n");
+    assert_eq!(git(&instance, "log -1 --format=%an:%s"), "Ada:Greet the right one");
+    assert_eq!(read(&instance.work(), "greet.sh"), "echo \"Hello, $1!\"\n");
 }

@@ -1,9 +1,21 @@
 # Brings the working tree to what was pushed, where nothing is in the way: BRANCH REF.
 set -eu
 say() { printf '%s\0' "$@"; }
-pushed=$(git rev-parse --verify --quiet "$2^{commit}")
-git update-ref "refs/remotes/origin/$1" "$pushed"
-own=$(git rev-parse --verify --quiet "refs/heads/$1^{commit}" || true)
+pushed='' own='' origin=''
+while read -r id name; do
+    case $name in
+        "$2") pushed=$id ;;
+        "refs/heads/$1") own=$id ;;
+        "refs/remotes/origin/$1") origin=$id ;;
+    esac
+done <<END
+$(git for-each-ref --format='%(objectname) %(refname)' "$2" "refs/heads/$1" "refs/remotes/origin/$1")
+END
+[ "$origin" = "$pushed" ] || git update-ref "refs/remotes/origin/$1" "$pushed"
+if [ "$own" = "$pushed" ]; then
+    say same
+    exit
+fi
 if [ -z "$own" ]; then
     git update-ref "refs/heads/$1" "$pushed" ''
     if [ "$(git symbolic-ref --quiet HEAD || true)" = "refs/heads/$1" ]; then
@@ -14,8 +26,8 @@ if [ -z "$own" ]; then
     say cloned
     exit
 fi
-ours=$(git rev-list --count "$pushed..$own")
-hosts=$(git rev-list --count "$own..$pushed")
+counts=$(git rev-list --left-right --count "$own...$pushed")
+ours=${counts%%[!0-9]*} hosts=${counts##*[!0-9]}
 if [ "$hosts" = 0 ]; then
     if [ "$ours" = 0 ]; then say same; else say ahead "$ours"; fi
     exit

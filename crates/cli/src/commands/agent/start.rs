@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Name of the sandbox [default: the repository's]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The agent: claude, codex, gemini, kiro, shell, or one of your own
+    /// The agent: claude, codex, gemini, kiro, shell, demo, or one of your own
     #[arg(long, default_value = "claude")]
     pub(crate) agent: String,
     /// Work on this and end
@@ -87,8 +87,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     if arguments.fresh {
         discard(&workshop, &request, arguments.discard.as_deref()).await?;
     }
-    let mut teller = told::Teller::default();
+    let mut teller = told::Teller::new();
     let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
+    teller.clear();
     let Ready { connection, .. } = &ready;
     let place = match &worktree {
         None => GuestPath::new(connection.layout.workspace.clone())

@@ -6,35 +6,60 @@ use palisade_core::printable;
 use palisade_workspace::{Arrival, Progress};
 use std::io::IsTerminal;
 
-#[derive(Debug, Default)]
+/// Cells of a transfer's bar.
+const WIDTH: usize = 24;
+
+/// On a terminal, what is under way is one line that moves and goes when it is done; elsewhere only the results are told.
+#[derive(Debug)]
 pub(super) struct Teller {
-    /// A transfer's line is on the screen and has no end yet.
-    moving: bool,
-    last: Option<Progress>,
+    terminal: bool,
+    /// What is on the screen and has no end yet.
+    moving: Option<String>,
 }
 
 impl Teller {
+    pub(super) fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), moving: None }
+    }
+
     pub(super) fn step(&mut self, step: &Step) {
-        if let Step::Sending(progress) = step {
-            return self.progress(progress);
-        }
-        if std::mem::take(&mut self.moving) {
-            output::note("");
-        }
-        for line in lines(step) {
-            output::note(&line);
+        match step {
+            Step::Doing(what) => self.moves(format!("  {what} …")),
+            Step::Sending(progress) => self.moves(bar(progress)),
+            step => {
+                self.clear();
+                lines(step).iter().for_each(|line| output::note(line));
+            }
         }
     }
 
-    /// Only on a terminal, and only when the number changed.
-    fn progress(&mut self, progress: &Progress) {
-        if !std::io::stderr().is_terminal() || self.last.as_ref() == Some(progress) {
-            return;
+    /// Takes what moves off the screen.
+    pub(super) fn clear(&mut self) {
+        if self.moving.take().is_some() {
+            output::moving("");
         }
-        self.last = Some(progress.clone());
-        self.moving = true;
-        output::moving(&format!("  {}: {} %", progress.step, progress.percent));
     }
+
+    fn moves(&mut self, line: String) {
+        if self.terminal && self.moving.as_ref() != Some(&line) {
+            output::moving(&line);
+            self.moving = Some(line);
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// `  sending  ██████████░░░░░░░░░░░░░░  42 %  95.31 MiB | 45.00 MiB/s`
+fn bar(progress: &Progress) -> String {
+    let full = usize::from(progress.percent) * WIDTH / 100;
+    let cells = "█".repeat(full) + &"░".repeat(WIDTH - full);
+    let amount = progress.amount.as_deref().unwrap_or_default();
+    format!("  {:<16} {cells} {:>3} %  {amount}", progress.step, progress.percent).trim_end().to_owned()
 }
 
 fn lines(step: &Step) -> Vec<String> {
@@ -50,7 +75,7 @@ fn lines(step: &Step) -> Vec<String> {
         Step::LeftBehind { changes } => vec![format!("note: {changes} uncommitted changes stay behind")],
         Step::Created(name) => vec![format!("sandbox {name} created")],
         Step::Reused(name) => vec![format!("sandbox {name} is there from before")],
-        Step::Running { already: true } | Step::Sending(_) => Vec::new(),
+        Step::Running { already: true } | Step::Sending(_) | Step::Doing(_) => Vec::new(),
         Step::Running { already: false } => vec!["sandbox running".into()],
         Step::Arrived(arrival) => arrived(arrival),
         Step::EnvFiles(names) => match names.as_slice() {
@@ -127,5 +152,23 @@ fn arrived(arrival: &Arrival) -> Vec<String> {
                 "  inside, the host's side is origin/…: ask the agent to rebase, or sync first and start again".into(),
             ]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_for_every_percent() {
+        let shown = |percent, amount: Option<&str>| {
+            bar(&Progress { step: "sending", percent, amount: amount.map(str::to_owned) })
+        };
+        assert_eq!(shown(0, None), format!("  sending          {}   0 %", "░".repeat(24)));
+        assert_eq!(shown(50, None), format!("  sending          {}{}  50 %", "█".repeat(12), "░".repeat(12)));
+        assert_eq!(
+            shown(100, Some("2.00 MiB | 1.00 MiB/s")),
+            format!("  sending          {} 100 %  2.00 MiB | 1.00 MiB/s", "█".repeat(24))
+        );
     }
 }
