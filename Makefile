@@ -25,7 +25,7 @@ build: ## Build palisade and its guest (release) into target/release
 	$(RELEASE)
 	scripts/build-guest
 
-demo: ## Install what is needed, build, and watch an isolated sandbox at work
+demo: ## Install what is needed, build, and watch an agent (a script) at work in a sandbox
 	scripts/setup build run
 	cargo build --locked -p palisade
 	scripts/build-guest
@@ -39,7 +39,7 @@ check: ## Formatting, lints, licences and dependencies, and the repository itsel
 	scripts/setup build check
 	scripts/check
 
-bench: ## Measure against bwrap, srt and docker; fails when a bar is missed
+bench: ## Measure against bwrap, srt, docker and git; fails when a bar is missed
 	scripts/setup build run bench
 	$(RELEASE)
 	scripts/build-guest
