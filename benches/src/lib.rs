@@ -15,6 +15,7 @@ mod processes;
 mod program;
 mod pty;
 mod report;
+mod repository;
 mod samples;
 mod scene;
 

@@ -43,6 +43,13 @@ impl Program {
         self
     }
 
+    /// In another directory.
+    #[must_use]
+    pub fn at(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

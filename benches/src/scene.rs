@@ -61,6 +61,16 @@ impl Scene {
             .env("HOME", self.directory.path())
     }
 
+    /// Where the agents from npm are, as scripts/setup lays them.
+    pub fn agents(&self) -> PathBuf {
+        std::env::var_os("PALISADE_AGENTS").map_or_else(|| "/var/cache/palisade/agents".into(), PathBuf::from)
+    }
+
+    /// The host's git, with no configuration but the repository's own.
+    pub fn git(&self) -> Result<Program> {
+        Ok(self.program(self.find("git")?).env("GIT_CONFIG_NOSYSTEM", "1"))
+    }
+
     pub fn palisade(&self) -> Result<Program> {
         self.built("release/palisade-guest")?;
         let program = self
@@ -88,11 +98,32 @@ impl Drop for Scene {
     }
 }
 
+/// A sandbox of this name is removed when this is dropped, whoever has made it.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    palisade: Program,
+    name: String,
+}
+
+impl Removed {
+    pub(crate) fn new(palisade: Program, name: &str) -> Self {
+        Self { palisade, name: name.into() }
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // Its state lies in the temporary directory; there is nobody to tell.
+        let _ = self.palisade.clone().args(["rm", "--force", &self.name]).check();
+    }
+}
+
 /// A running sandbox with a name, removed when dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     palisade: Program,
     name: String,
+    _goes: Removed,
 }
 
 impl Sandbox {
@@ -112,7 +143,8 @@ impl Sandbox {
     fn create_and_start(palisade: Program, name: &str, flags: &[&str]) -> Result<Self> {
         palisade.clone().args(["create", name]).args(flags).check()?;
         // From here on there is something to remove.
-        let sandbox = Self { palisade, name: name.into() };
+        let goes = Removed::new(palisade.clone(), name);
+        let sandbox = Self { palisade, name: name.into(), _goes: goes };
         sandbox.palisade.clone().args(["start", name]).check()?;
         Ok(sandbox)
     }
@@ -120,12 +152,5 @@ impl Sandbox {
     /// A command to be run inside.
     pub fn exec(&self, command: &[&str]) -> Program {
         self.palisade.clone().args(["exec", &self.name, "--"]).args(command)
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        // Its state lies in the temporary directory; there is nobody to tell.
-        let _ = self.palisade.clone().args(["rm", "--force", &self.name]).check();
     }
 }

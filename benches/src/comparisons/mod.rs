@@ -1,5 +1,6 @@
 //! The comparisons and their bars. To add one, add a line here and a function that prepares its two sides.
 
+mod agents;
 mod attach;
 mod egress;
 mod exec;
@@ -13,6 +14,7 @@ use crate::comparison::Comparison;
 const FAST: usize = 60;
 const SLOW: usize = 20;
 const BULK: usize = 10;
+const LONG: usize = 3;
 
 pub const ALL: &[Comparison] = &[
     Comparison {
@@ -84,5 +86,33 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::AtMost(100.0),
         runs: SLOW,
         prepare: idle::listing,
+    },
+    Comparison {
+        name: "agent start to its prompt, against the agent",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(2.0),
+        runs: BULK,
+        prepare: agents::start_against_the_agent,
+    },
+    Comparison {
+        name: "agent sync of a commit, against git fetch",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(3.0),
+        runs: SLOW,
+        prepare: agents::sync_against_fetch,
+    },
+    Comparison {
+        name: "agent sync of uncommitted work",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(300.0),
+        runs: SLOW,
+        prepare: agents::sync_uncommitted,
+    },
+    Comparison {
+        name: "agent start of 200 MB, against git clone",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(2.0),
+        runs: LONG,
+        prepare: agents::large_against_clone,
     },
 ];
