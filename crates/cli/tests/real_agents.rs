@@ -38,7 +38,9 @@ fn start(instance: &Instance, agent: &str, model: &Model, rest: &[&str]) -> Comm
     command
         .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"))
         .env("ANTHROPIC_API_KEY", "sk-ant-scripted-0123456789")
-        .env("CODEX_API_KEY", "sk-scripted");
+        .env("CODEX_API_KEY", "sk-scripted")
+        .env("GOOGLE_GEMINI_BASE_URL", format!("http://127.0.0.1:{port}"))
+        .env("GEMINI_API_KEY", "scripted");
     command
 }
 
@@ -65,6 +67,20 @@ fn assert_came_home(instance: &Instance) {
     assert_eq!(git(instance, "diff --name-status"), "A\tloose");
 }
 
+/// The user commits, the agent takes that up when it is started again, and its next work is on the host after a sync.
+#[track_caller]
+fn assert_second_round(instance: &Instance, agent: &str, model: &Model) {
+    std::fs::write(instance.work().join("users"), "the user's\n").unwrap();
+    git(instance, "add -A");
+    git(instance, "commit --quiet -m users");
+    model.script("rm loose && git rebase --quiet origin/main && cat users > copied && git add -A && git commit -qm again");
+    Instance::finish(&mut start(instance, agent, model, &["--task", "go on"])).ok();
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_eq!(git(instance, "log --format=%s"), "again\nusers\nmade by the agent\nfirst");
+    assert_eq!(std::fs::read_to_string(instance.work().join("copied")).unwrap(), "the user's\n");
+    assert_eq!(git(instance, "status --porcelain"), "");
+}
+
 #[test]
 fn claude_works_without_a_question_and_its_work_comes_home_twice() {
     requires!(bwrap, git, agents);
@@ -74,19 +90,11 @@ fn claude_works_without_a_question_and_its_work_comes_home_twice() {
     assert_eq!(outcome.stdout.trim_end(), DONE);
     assert!(model.asked() >= 2, "it asked {} times", model.asked());
     assert_came_home(&instance);
-
-    std::fs::write(instance.work().join("users"), "the user's\n").unwrap();
-    git(&instance, "add -A");
-    git(&instance, "commit --quiet -m users");
-    model.script("rm -f loose && git rebase --quiet origin/main && cat users > copied && git add -A && git commit -qm again");
-    Instance::finish(&mut start(&instance, "claude", &model, &["--task", "go on"])).ok();
-    instance.run(["agent", "sync", "box"]).ok();
-    assert_eq!(std::fs::read_to_string(instance.work().join("copied")).unwrap(), "the user's\n");
-    assert_eq!(git(&instance, "status --porcelain"), "");
+    assert_second_round(&instance, "claude", &model);
 }
 
 #[test]
-fn codex_works_without_a_question_and_its_work_comes_home() {
+fn codex_works_without_a_question_and_its_work_comes_home_twice() {
     requires!(bwrap, git, agents);
     let instance = scene("codex");
     let model = Model::start(WORK);
@@ -94,6 +102,7 @@ fn codex_works_without_a_question_and_its_work_comes_home() {
     let outcome = Instance::finish(&mut start(&instance, "codex", &model, &["--task", "make a file"])).ok();
     assert_eq!(outcome.stdout.trim_end(), DONE);
     assert_came_home(&instance);
+    assert_second_round(&instance, "codex", &model);
 }
 
 #[test]
@@ -111,19 +120,48 @@ fn an_agent_that_is_not_installed_is_told_with_the_command_that_installs_it() {
 }
 
 /// On a terminal: the agent's own screen, the task typed into it, and no dialog on the way.
-#[test]
-fn claude_on_a_terminal_asks_nothing_before_its_prompt() {
-    requires!(bwrap, git, agents);
-    let instance = scene("claude");
-    let model = Model::start(WORK);
-    let mut terminal = Pty::start(&mut start(&instance, "claude", &model, &[]), 40, 120);
-    terminal.wait_for("bypass permissions on");
-    // One word, since the agent draws blanks by moving its cursor.
-    terminal.type_keys("work!");
-    terminal.wait_for("work!");
+#[track_caller]
+fn assert_asks_nothing_on_a_terminal(instance: &Instance, agent: &str, model: &Model, prompt: &str) {
+    let mut terminal = Pty::start(&mut start(instance, agent, model, &[]), 40, 120);
+    terminal.wait_for(prompt);
+    // One character: several that come at once are a paste to some agents, and the return key then a part of it; and
+    // one that is nowhere else on their screens.
+    terminal.type_keys("§");
+    terminal.wait_for("§");
     terminal.type_keys("\r");
     terminal.wait_for("scripted");
     terminal.type_keys("\x1cd");
     terminal.wait_for("goes on; come back with");
-    assert_came_home(&instance);
+    assert_came_home(instance);
+}
+
+#[test]
+fn claude_on_a_terminal_asks_nothing_before_its_prompt() {
+    requires!(bwrap, git, agents);
+    let model = Model::start(WORK);
+    assert_asks_nothing_on_a_terminal(&scene("claude"), "claude", &model, "bypass permissions on");
+}
+
+#[test]
+fn codex_on_a_terminal_asks_nothing_before_its_prompt() {
+    requires!(bwrap, git, agents);
+    let instance = scene("codex");
+    let model = Model::start(WORK);
+    profile_for(&instance, &model);
+    assert_asks_nothing_on_a_terminal(&instance, "codex", &model, "YOLO mode");
+}
+
+/// Its start screen only: what it asks a model for is not scripted.
+#[test]
+fn gemini_on_a_terminal_asks_nothing_before_its_prompt() {
+    requires!(bwrap, git, agents);
+    let instance = scene("gemini");
+    let model = Model::start(WORK);
+    let mut terminal = Pty::start(&mut start(&instance, "gemini", &model, &[]), 40, 120);
+    terminal.wait_for("Authenticated with gemini-api-key");
+    terminal.wait_for("YOLO");
+    terminal.type_keys("§");
+    terminal.wait_for("§");
+    terminal.type_keys("\x1cd");
+    terminal.wait_for("goes on; come back with");
 }

@@ -72,7 +72,7 @@ pub fn rust_toolchain() -> PathBuf {
 }
 
 fn agents_are_installed() -> Result<(), String> {
-    for name in ["claude", "codex"] {
+    for name in ["claude", "codex", "gemini"] {
         let path = agents().join("node_modules/.bin").join(name);
         works(&path.to_string_lossy(), &["--version"])?;
     }

@@ -153,7 +153,8 @@ impl Shared {
             let text = json!([{"type": "output_text", "text": DONE}]);
             json!({"type": "message", "id": "msg_1", "role": "assistant", "content": text})
         } else {
-            let arguments = json!({"cmd": script}).to_string();
+            // What takes longer than its patience, it leaves behind.
+            let arguments = json!({"cmd": script, "yield_time_ms": 30_000}).to_string();
             json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "exec_command",
                 "arguments": arguments})
         };
