@@ -4,6 +4,8 @@
 
 #[path = "isolation/closed.rs"]
 mod closed;
+#[path = "isolation/credentials.rs"]
+mod credentials;
 #[path = "isolation/files.rs"]
 mod files;
 #[path = "isolation/identity.rs"]

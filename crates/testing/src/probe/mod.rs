@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 pub const SYSTEM_CALLS: &str = include_str!("system_calls.py");
 /// Looks for a text in names and contents below the directories given as arguments.
 pub const SEARCH: &str = include_str!("search.py");
+/// Looks for planted secrets wherever a credential can be had from; see the script.
+pub const CREDENTIALS: &str = include_str!("credentials.py");
 /// Tries to open kernel files for writing, and never writes.
 pub const KERNEL_FILES: &str = include_str!("kernel_files.py");
 
