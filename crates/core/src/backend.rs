@@ -3,6 +3,7 @@
 use crate::error::{Diagnostic, ErrorCode, ExitCode};
 use crate::id::SandboxId;
 use crate::method::Method;
+use crate::policy::{HOME, Policy, USER, WORKSPACE};
 use crate::preflight::Preflight;
 use crate::resources::Enforcement;
 use crate::spec::SandboxSpec;
@@ -81,14 +82,48 @@ pub struct Layout {
     pub environment: Vec<(String, String)>,
 }
 
+impl Layout {
+    /// As it is in every sandbox with a file system of its own.
+    pub fn inside(policy: &Policy) -> Self {
+        let tools = policy.tools.iter().flat_map(|tool| {
+            let tool = tool.as_path().display().to_string();
+            [format!("{tool}/bin"), tool]
+        });
+        let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            .map(str::to_owned);
+        let path: Vec<String> = tools.chain(system).collect();
+        let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut environment = vec![
+            entry("PATH", &path.join(":")),
+            entry("HOME", HOME),
+            entry("USER", USER),
+            entry("LOGNAME", USER),
+            entry("SHELL", "/bin/bash"),
+            entry("LANG", "C.UTF-8"),
+        ];
+        environment.extend(policy.proxy_environment());
+        Self { workspace: WORKSPACE.into(), home: HOME.into(), user: USER.into(), environment }
+    }
+}
+
+/// How long something that was made for a sandbox has its use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lasting {
+    /// A cgroup, a container: made by every start, worth nothing afterwards.
+    WhileItRuns,
+    /// A volume: it holds somebody's work as long as there is a record of the sandbox, in whatever state.
+    WithTheSandbox,
+}
+
 /// Something that outlived the process it belonged to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leftover {
     /// For people: `cgroup …`, `container …`.
     pub what: String,
-    /// It belongs to this sandbox, so it only is a leftover when nobody knows the sandbox any more. Ask *after* it
+    /// It belongs to this sandbox, so it only is a leftover when that has no use for it any more. Ask *after* it
     /// was found: a sandbox is always recorded before anything is made for it.
-    pub sandbox: Option<SandboxId>,
+    pub sandbox: Option<(SandboxId, Lasting)>,
     /// The backend's own name for it.
     pub key: String,
 }
@@ -103,6 +138,12 @@ pub enum BackendError {
     Limit { limit: String, reason: String, fix: String },
     #[error("cannot use {path} in a sandbox: {reason}")]
     HostDirectory { path: String, reason: String, fix: String },
+    #[error("Missing image: {image}. Run: {fix}")]
+    MissingImage { image: String, fix: String },
+    #[error("{engine} did not answer within {seconds} s: {what}")]
+    EngineSilent { engine: Method, what: String, seconds: u64, fix: String },
+    #[error("{engine} refused to {what}: {reason}")]
+    EngineRefused { engine: Method, what: String, reason: String },
     #[error("{path} is in use by another sandbox")]
     DirectoryBusy { path: String },
     #[error(transparent)]
@@ -132,6 +173,9 @@ impl Diagnostic for BackendError {
             Self::Unsupported { .. } => "method-unsupported",
             Self::Limit { .. } => "limit-not-enforceable",
             Self::HostDirectory { .. } => "host-directory-refused",
+            Self::MissingImage { .. } => "image-missing",
+            Self::EngineSilent { .. } => "engine-silent",
+            Self::EngineRefused { .. } => "engine-refused",
             Self::DirectoryBusy { .. } => "host-directory-busy",
             Self::Host(trouble) => trouble.code(),
             Self::Io { .. } => "io",
@@ -141,7 +185,9 @@ impl Diagnostic for BackendError {
     fn exit(&self) -> ExitCode {
         match self {
             Self::Unavailable { .. } | Self::Unsupported { .. } | Self::Limit { .. } => ExitCode::Preflight,
-            Self::HostDirectory { .. } => ExitCode::Failed,
+            Self::HostDirectory { .. } | Self::EngineRefused { .. } => ExitCode::Failed,
+            Self::MissingImage { .. } => ExitCode::Provisioning,
+            Self::EngineSilent { .. } => ExitCode::Timeout,
             Self::DirectoryBusy { .. } => ExitCode::Conflict,
             Self::Host(trouble) => trouble.exit(),
             Self::Io { .. } => ExitCode::Failed,
@@ -150,9 +196,11 @@ impl Diagnostic for BackendError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Unavailable { fix, .. } | Self::Limit { fix, .. } | Self::HostDirectory { fix, .. } => {
-                vec![fix.clone()]
-            }
+            Self::Unavailable { fix, .. }
+            | Self::Limit { fix, .. }
+            | Self::HostDirectory { fix, .. }
+            | Self::EngineSilent { fix, .. } => vec![fix.clone()],
+            Self::MissingImage { .. } | Self::EngineRefused { .. } => Vec::new(),
             Self::Unsupported { .. } => {
                 vec!["choose another method with --method, or leave that option out".into()]
             }
@@ -173,6 +221,12 @@ pub trait Backend: Send + Sync {
 
     /// Tries the method for real: a trivial command must have run isolated.
     fn preflight(&self) -> BoxFuture<'_, Preflight>;
+
+    /// Whether such a sandbox can be had at all, asked before there is a record of it: what it is made from is there,
+    /// and nothing is asked for that the method lacks. Makes nothing.
+    fn admit<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Makes what outlives a stop: directories, volumes.
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;

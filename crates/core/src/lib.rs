@@ -28,8 +28,8 @@ pub mod trouble;
 pub mod variable;
 
 pub use backend::{
-    Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Layout, Leftover, Liveness,
-    Stream,
+    Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Lasting, Layout, Leftover,
+    Liveness, Stream,
 };
 pub use environment::{EnvironmentName, Foundation, ImageReference, InvalidReference, Root, ToolName};
 pub use error::{Diagnostic, ErrorCode, ExitCode};

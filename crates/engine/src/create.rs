@@ -39,6 +39,7 @@ impl Engine {
             owner: self.owner()?.to_owned(),
         };
         about(&spec);
+        backend.admit(&spec).await?;
         let new = NewSandbox { spec, uid_base: self.uid_base(), at: now() };
         // Nobody can know the id yet, so nobody else has its turn.
         let _turn = self.turn_within(&new.spec.id, Duration::ZERO).await?;

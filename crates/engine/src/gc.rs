@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::observe::{observe, verb_span};
 use crate::start::made_or_removed;
 use crate::turn::Turn;
-use palisade_core::{SandboxId, spans};
+use palisade_core::{Lasting, SandboxId, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{Intent, IntentKind, Row, StoreError};
@@ -146,7 +146,7 @@ impl Engine {
             for leftover in found {
                 // Held until it is gone, so that nobody starts the sandbox it belongs to meanwhile.
                 let _turn = match &leftover.sandbox {
-                    Some(id) => match self.turn_to_discard(id).await? {
+                    Some((id, lasting)) => match self.turn_to_discard(id, *lasting).await? {
                         Some(turn) => Some(turn),
                         None => continue,
                     },
@@ -163,17 +163,18 @@ impl Engine {
 }
 
 impl Engine {
-    /// The turn of a sandbox that has no use for what was found: nobody knows it, or it does not run. Asked after the
-    /// thing was found: a sandbox is recorded before anything is made for it. A record that cannot be read is a
-    /// record all the same, and what belongs to it goes with `rm`.
-    async fn turn_to_discard(&self, id: &SandboxId) -> Result<Option<Turn>, EngineError> {
+    /// The turn of a sandbox that has no use for what was found: nobody knows it, or it does not run and would make
+    /// the thing anew. Asked after the thing was found: a sandbox is recorded before anything is made for it. A record
+    /// that cannot be read is a record all the same, and what belongs to it goes with `rm`.
+    async fn turn_to_discard(&self, id: &SandboxId, lasting: Lasting) -> Result<Option<Turn>, EngineError> {
         let Some(turn) = self.turn_within(id, Duration::ZERO).await? else { return Ok(None) };
-        let runs = match self.store()?.by_id(id) {
-            Ok(row) => row.is_some_and(|row| row.state.has_keeper()),
-            Err(StoreError::BadRow { .. }) => true,
-            Err(error) => return Err(error.into()),
+        let needed = match (self.store()?.by_id(id), lasting) {
+            (Ok(row), Lasting::WhileItRuns) => row.is_some_and(|row| row.state.has_keeper()),
+            (Ok(row), Lasting::WithTheSandbox) => row.is_some(),
+            (Err(StoreError::BadRow { .. }), _) => true,
+            (Err(error), _) => return Err(error.into()),
         };
-        Ok((!runs).then_some(turn))
+        Ok((!needed).then_some(turn))
     }
 }
 

@@ -12,7 +12,6 @@ use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_protocol::Open;
-use palisade_protocol::client::ClientError;
 use palisade_store::{Row, Store};
 use std::io::Write;
 use std::sync::Arc;
@@ -22,6 +21,8 @@ use tracing::field::Empty;
 
 /// How long a guest may take to answer at its start.
 const HANDSHAKE: Duration = Duration::from_secs(20);
+/// How often a guest that another keeper has left is asked to begin anew, within that time.
+const RESYNC_TRIES: u32 = 4;
 /// How long a sandbox's processes have when nobody said otherwise.
 const GRACE_MS: u32 = 5_000;
 
@@ -52,7 +53,7 @@ impl Engine {
         let terminate = terminate_signal().map_err(EngineError::io("listen for signals"))?;
         // Somebody may have judged the start dead in the meantime, and perhaps started another keeper; then this
         // one is not wanted any more, and has touched nothing yet.
-        if !self.store()?.adopt(row.id(), &process::this_process())? {
+        let Some(way) = self.take_over(&row)? else {
             let row = self.row(row.id().as_str())?;
             let error = EngineError::WrongState {
                 name: row.name,
@@ -62,7 +63,7 @@ impl Engine {
             };
             tell(report, &failure(&error));
             return Err(error);
-        }
+        };
         let backend = self.backend(row.spec.method)?;
         // Not below this keeper's life, which is told only at its end: the boot belongs to whoever asked for it.
         let boot = tracing::info_span!(
@@ -75,7 +76,7 @@ impl Engine {
         );
         let pulse = Arc::new(Pulse::default());
         let Up { keeper, config, gate, book } =
-            match observe(boot, self.bring_up(&row, &backend, terminate, &pulse)).await {
+            match observe(boot, self.bring_up(&row, &backend, way, terminate, &pulse)).await {
                 Ok(up) => up,
                 Err(error) => {
                     tell(report, &failure(&error));
@@ -119,10 +120,24 @@ impl Engine {
         observe(verb_span!(spans::SHUTDOWN), shutdown).await
     }
 
+    /// Becomes the keeper in the record: of a sandbox that is being started, or of one whose keeper has died.
+    fn take_over(&self, row: &Row) -> Result<Option<Way>, EngineError> {
+        let (store, this) = (self.store()?, process::this_process());
+        if store.adopt(row.id(), &this)? {
+            return Ok(Some(Way::Start));
+        }
+        let dead = row.keeper.as_ref().filter(|keeper| !process::is_alive(keeper));
+        match dead {
+            Some(dead) if store.succeed(row.id(), dead, &this)? => Ok(Some(Way::Adopt)),
+            _ => Ok(None),
+        }
+    }
+
     async fn bring_up(
         &self,
         row: &Row,
         backend: &Arc<dyn Backend>,
+        way: Way,
         mut terminate: BoxFuture<'static, ()>,
         pulse: &Arc<Pulse>,
     ) -> Result<Up, EngineError> {
@@ -137,16 +152,26 @@ impl Engine {
         let gate = way_out::gate(backend.as_ref(), &row.spec)?;
         let book = Arc::new(SessionBook::open(dir)?);
         let writing = Arc::clone(&book);
-        backend.start(&row.spec).await?;
+        if way == Way::Start {
+            backend.start(&row.spec).await?;
+        }
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
         let keeper = tokio::select! {
-            keeper = greet(backend, &row.spec, gate.as_deref()) => keeper?,
+            keeper = greet(backend, &row.spec, way, gate.as_deref()) => keeper?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
         EngineError::step(Step::KeepGreeted)?;
         let liveness = backend.inspect(&row.spec).await?;
         self.note_limits(row, &liveness)?;
-        self.store()?.transition_if(row.id(), &[State::Starting], State::Running, None, now())?;
+        match way {
+            Way::Start => {
+                self.store()?.transition_if(row.id(), &[State::Starting], State::Running, None, now())?;
+            }
+            Way::Adopt => {
+                let what = "its keeper died, and another took over".into();
+                self.store()?.append_event(row.id(), &Event::Recovered { what }, now())?;
+            }
+        }
         EngineError::step(Step::KeepRunning)?;
         let status = serde_json::to_string(&liveness).unwrap_or_default();
         let config = KeeperConfig {
@@ -247,29 +272,48 @@ struct Up {
     book: Arc<SessionBook>,
 }
 
+/// How a keeper comes to its sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Start,
+    /// It runs, and its keeper has died, perhaps in the middle of a frame.
+    Adopt,
+}
+
 /// The handshake, and the backend's explanation when there is none.
 async fn greet(
     backend: &Arc<dyn Backend>,
     spec: &SandboxSpec,
+    way: Way,
     gate: Option<&Gate>,
 ) -> Result<Keeper, EngineError> {
-    let stream = backend.connect(spec).await?;
-    let greeting = async {
-        let mut keeper = Keeper::handshake(stream).await?;
-        let opened = match gate {
-            Some(gate) => {
-                way_out::make_room();
-                keeper.ask(&Open::Egress(gate.request())).await?
-            }
-            None => Ok(()),
-        };
-        Ok::<_, ClientError>((keeper, opened))
+    let shaken = match way {
+        Way::Start => {
+            let stream = backend.connect(spec).await?;
+            tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await.ok().and_then(Result::ok)
+        }
+        Way::Adopt => resynced(backend, spec).await?,
     };
-    match tokio::time::timeout(HANDSHAKE, greeting).await {
-        Ok(Ok((keeper, Ok(())))) => Ok(keeper),
-        Ok(Ok((_, Err(refusal)))) => Err(way_out::refused(&refusal)),
+    let Some(mut keeper) = shaken else { return Err(backend.explain(spec).await.into()) };
+    let Some(gate) = gate else { return Ok(keeper) };
+    way_out::make_room();
+    match tokio::time::timeout(HANDSHAKE, keeper.ask(&Open::Egress(gate.request()))).await {
+        Ok(Ok(Ok(()))) => Ok(keeper),
+        Ok(Ok(Err(refusal))) => Err(way_out::refused(&refusal)),
         Ok(Err(_)) | Err(_) => Err(backend.explain(spec).await.into()),
     }
+}
+
+/// Tried again: what the dead keeper sent last may still be on its way, and arrive in the middle of our first words.
+async fn resynced(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> Result<Option<Keeper>, EngineError> {
+    for _ in 0..RESYNC_TRIES {
+        let stream = backend.connect(spec).await?;
+        let tried = tokio::time::timeout(HANDSHAKE / RESYNC_TRIES, Keeper::adopt(stream)).await;
+        if let Ok(Ok(keeper)) = tried {
+            return Ok(Some(keeper));
+        }
+    }
+    Ok(None)
 }
 
 /// What cannot be recorded on the way down must not keep the keeper from putting everything away.

@@ -4,7 +4,7 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
 use crate::stop::end_keeper;
-use palisade_core::{SandboxId, SandboxSpec, spans};
+use palisade_core::{Leftover, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
 use palisade_store::{IntentKind, Row, StoreError};
@@ -75,7 +75,9 @@ impl Engine {
             let owner = self.owner()?;
             for backend in self.config.backends.all() {
                 let found = backend.leftovers(owner).await?;
-                for leftover in found.iter().filter(|leftover| leftover.sandbox.as_ref() == Some(&id)) {
+                let its =
+                    |leftover: &&Leftover| leftover.sandbox.as_ref().is_some_and(|(owner, _)| *owner == id);
+                for leftover in found.iter().filter(its) {
                     backend.discard(leftover).await?;
                 }
             }

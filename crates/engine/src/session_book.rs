@@ -72,7 +72,12 @@ pub(crate) struct SessionBook {
 impl SessionBook {
     pub(crate) fn open(dir: &SandboxDir) -> Result<Self, EngineError> {
         let records = read(dir)?;
-        Ok(Self { dir: dir.path().clone(), records: Mutex::new(records), begun: Notify::new() })
+        let begun = Notify::new();
+        // Another keeper's, which go on under this one.
+        if records.iter().any(|record| record.end.is_none()) {
+            begun.notify_one();
+        }
+        Ok(Self { dir: dir.path().clone(), records: Mutex::new(records), begun })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SessionRecord>> {

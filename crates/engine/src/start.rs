@@ -83,7 +83,7 @@ impl Engine {
         result.map(|()| Started::Now)
     }
 
-    async fn spawn_keeper(&self, row: &Row) -> Result<(), EngineError> {
+    pub(crate) async fn spawn_keeper(&self, row: &Row) -> Result<(), EngineError> {
         let failed = |reason: String| EngineError::Keeper { name: row.name.clone(), reason };
         let io = |error: std::io::Error| failed(error.to_string());
         EngineError::step(Step::StartStarting)?;

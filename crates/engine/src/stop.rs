@@ -7,7 +7,7 @@ use crate::keeper::socket;
 use crate::observe::{about, observe, verb_span};
 use crate::session_book;
 use crate::turn::Turn;
-use palisade_core::{Event, ProcessIdentity, SandboxId, State, spans};
+use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError};
 use palisade_protocol::{KeeperVerb, Open};
@@ -152,9 +152,33 @@ impl Engine {
         if !Self::is_orphaned(&row) {
             return Ok(row);
         }
+        if self.goes_on_without_keeper(&row).await? {
+            match self.spawn_keeper(&row).await {
+                Ok(()) => return self.row(row.id().as_str()),
+                Err(error) => {
+                    tracing::warn!(sandbox.id = %row.id(), %error, "no other keeper could take over")
+                }
+            }
+        }
+        let row = self.row(row.id().as_str())?;
+        if !Self::is_orphaned(&row) {
+            return Ok(row);
+        }
         let reason = if row.keeper.is_none() { "its start was interrupted" } else { "its keeper died" };
         self.bury(&row, reason, turn).await?;
         self.row(row.id().as_str())
+    }
+
+    /// Whether the sandbox lives on although its keeper has died, so that another may take over.
+    async fn goes_on_without_keeper(&self, row: &Row) -> Result<bool, EngineError> {
+        if row.state != State::Running {
+            return Ok(false);
+        }
+        let backend = self.backend(row.spec.method)?;
+        if !backend.capabilities().has(Capability::OutlivesKeeper) {
+            return Ok(false);
+        }
+        Ok(backend.inspect(&row.spec).await?.running)
     }
 
     /// Whether a keeper should be alive and none is.

@@ -193,6 +193,32 @@ impl Store {
             .map_err(self.failed("record the keeper"))
     }
 
+    /// Makes a process the keeper of a running sandbox in place of one that has died; says whether it is.
+    pub fn succeed(
+        &self,
+        id: &SandboxId,
+        dead: &ProcessIdentity,
+        keeper: &ProcessIdentity,
+    ) -> Result<bool, StoreError> {
+        self.connection()
+            .execute(
+                "UPDATE sandboxes SET keeper_pid = ?2, keeper_start = ?3, keeper_boot = ?4
+                 WHERE id = ?1 AND state = ?5 AND keeper_pid = ?6 AND keeper_start = ?7 AND keeper_boot = ?8",
+                params![
+                    id.as_str(),
+                    keeper.pid,
+                    keeper.start_ticks.cast_signed(),
+                    keeper.boot.as_str(),
+                    State::Running.as_str(),
+                    dead.pid,
+                    dead.start_ticks.cast_signed(),
+                    dead.boot.as_str()
+                ],
+            )
+            .map(|changed| changed == 1)
+            .map_err(self.failed("record the keeper"))
+    }
+
     /// Names the process that keeps the sandbox, or that there is none.
     pub fn set_keeper(&self, id: &SandboxId, keeper: Option<&ProcessIdentity>) -> Result<(), StoreError> {
         let changed = self

@@ -7,13 +7,12 @@ mod prepare;
 mod probe;
 
 use crate::cgroup::{Group, Limits, Means};
-use crate::fence::{Journal, changed_since};
+use crate::fence::{self, Journal};
 use crate::warden::Warden;
 use crate::{ProcessConfig, low_ports, machine};
-use palisade_core::policy::{HOME, USER, WORKSPACE};
 use palisade_core::{
-    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Layout,
-    Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Lasting, Layout,
+    Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
@@ -176,7 +175,8 @@ impl BwrapBackend {
                 let key = format!("{owner}/{leaf}");
                 let what = format!("cgroup palisade/{key}");
                 if let Some(id) = leaf.strip_prefix("sb-").and_then(|id| SandboxId::parse(id).ok()) {
-                    found.push(Leftover { what, sandbox: Some(id), key });
+                    let sandbox = Some((id, Lasting::WhileItRuns));
+                    found.push(Leftover { what, sandbox, key });
                 } else if let Some((label, _)) =
                     leaf.strip_prefix("run-").and_then(|rest| rest.split_once('.'))
                     && process::label_is_alive(label) == Some(false)
@@ -367,44 +367,11 @@ impl Backend for BwrapBackend {
     }
 
     fn layout(&self, spec: &SandboxSpec) -> Layout {
-        let tools = spec.policy.tools.iter().flat_map(|tool| {
-            let tool = tool.as_path().display().to_string();
-            [format!("{tool}/bin"), tool]
-        });
-        let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-            .map(str::to_owned);
-        let path: Vec<String> = tools.chain(system).collect();
-        let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut environment = vec![
-            entry("PATH", &path.join(":")),
-            entry("HOME", HOME),
-            entry("USER", USER),
-            entry("LOGNAME", USER),
-            entry("SHELL", "/bin/bash"),
-            entry("LANG", "C.UTF-8"),
-        ];
-        environment.extend(spec.policy.proxy_environment());
-        Layout { workspace: WORKSPACE.into(), home: HOME.into(), user: USER.into(), environment }
+        Layout::inside(&spec.policy)
     }
 
     fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {
-        let bound = match &spec.policy.workspace {
-            Workspace::Bound { host, access: Access::ReadWrite } => Some(host),
-            _ => None,
-        };
-        let mounts = spec
-            .policy
-            .mounts
-            .iter()
-            .filter(|mount| mount.access == Access::ReadWrite)
-            .map(|mount| &mount.host);
-        let tell = |host: &HostPath| {
-            let found = changed_since(host, since);
-            let told =
-                format!("new or changed in {host}, and run by the host's own tools: {}", found.join(", "));
-            (!found.is_empty()).then_some(told)
-        };
-        bound.into_iter().chain(mounts).filter_map(tell).collect()
+        fence::warnings(&spec.policy, since)
     }
 
     fn tool_identity(&self) -> String {

@@ -16,7 +16,7 @@ mod report;
 pub use journal::Journal;
 pub use lock::DirectoryLock;
 pub use placeholder::{Placeholder, PlaceholderKind};
-pub use report::changed_since;
+pub use report::{changed_since, warnings};
 
 use palisade_core::{Access, BackendError, HostPath};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -2,7 +2,7 @@
 //! the directory's own repository; a repository or an editor task further down it can only tell of.
 
 use super::GIT;
-use palisade_core::{HostPath, printable};
+use palisade_core::{Access, HostPath, Policy, Workspace, printable};
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,22 @@ const SELF_RUNNING: [&str; 5] =
 
 /// What of a nested repository counts, beside itself: a file changed in place does not show in its directory.
 const WITHIN: [&str; 4] = ["config", "config.worktree", "hooks", "info/attributes"];
+
+/// What the user should know of the directories that a sandbox under this policy could write since then.
+pub fn warnings(policy: &Policy, since: SystemTime) -> Vec<String> {
+    let bound = match &policy.workspace {
+        Workspace::Bound { host, access: Access::ReadWrite } => Some(host),
+        _ => None,
+    };
+    let mounts =
+        policy.mounts.iter().filter(|mount| mount.access == Access::ReadWrite).map(|mount| &mount.host);
+    let tell = |host: &HostPath| {
+        let found = changed_since(host, since);
+        let told = format!("new or changed in {host}, and run by the host's own tools: {}", found.join(", "));
+        (!found.is_empty()).then_some(told)
+    };
+    bound.into_iter().chain(mounts).filter_map(tell).collect()
+}
 
 /// Those that were made or changed since, relative to the directory.
 pub fn changed_since(directory: &HostPath, since: SystemTime) -> Vec<String> {

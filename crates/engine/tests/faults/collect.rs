@@ -1,7 +1,7 @@
 //! `gc`: what it settles, what it leaves alone, and that one failure does not keep the rest from it.
 
 use crate::fake::{Fault, Scene, dead_process};
-use palisade_core::{SandboxId, State};
+use palisade_core::{Lasting, SandboxId, State};
 use palisade_engine::{GcAction, GcItem};
 use palisade_host::process;
 use palisade_store::IntentKind;
@@ -127,18 +127,27 @@ async fn only_what_no_living_sandbox_needs_is_discarded() {
     let store = scene.store();
     store.transition(busy.id(), State::Starting, None, 0).unwrap();
     assert!(store.adopt(busy.id(), &process::this_process()).unwrap());
-    scene.fake.leave("of one that runs", Some(busy.id().clone()));
-    scene.fake.leave("of one that does not", Some(idle.id().clone()));
-    scene.fake.leave("of one unknown", Some(SandboxId::from_random([9; 15])));
+    let unknown = SandboxId::from_random([9; 15]);
+    for (whose, id) in
+        [("one that runs", busy.id()), ("one that does not", idle.id()), ("one unknown", &unknown)]
+    {
+        scene.fake.leave(&format!("of {whose}"), Some((id.clone(), Lasting::WhileItRuns)));
+        scene.fake.leave(&format!("work of {whose}"), Some((id.clone(), Lasting::WithTheSandbox)));
+    }
     scene.fake.leave("of nobody", None);
-    let told = ["of one that does not", "of one unknown", "of nobody"]
+    let told = ["of one that does not", "of one unknown", "work of one unknown", "of nobody"]
         .map(|key| item(&format!("thing {key}"), GcAction::Removed));
     assert_eq!(scene.engine().gc(true).await.unwrap(), told);
     assert_eq!(scene.fake.calls(), Vec::<String>::new());
     assert_eq!(scene.engine().gc(false).await.unwrap(), told);
     assert_eq!(
         scene.fake.calls(),
-        ["discard of one that does not", "discard of one unknown", "discard of nobody"]
+        [
+            "discard of one that does not",
+            "discard of one unknown",
+            "discard work of one unknown",
+            "discard of nobody"
+        ]
     );
     assert_eq!(scene.engine().gc(false).await.unwrap(), []);
 }

@@ -1,8 +1,8 @@
 //! A backend that does nothing but remember what it was asked, and fails or hangs where a test wants it to.
 
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Foundation, HostIdentity, HostPath, Layout, Leftover,
-    Liveness, Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Foundation, HostIdentity, HostPath, Lasting, Layout,
+    Leftover, Liveness, Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
 };
 use palisade_engine::{BackendProvider, CreateRequest, Engine, EngineConfig};
 use palisade_host::process;
@@ -43,7 +43,7 @@ impl Fake {
         self.faults.lock().unwrap().clear();
     }
 
-    pub(crate) fn leave(&self, key: &str, sandbox: Option<SandboxId>) {
+    pub(crate) fn leave(&self, key: &str, sandbox: Option<(SandboxId, Lasting)>) {
         let leftover = Leftover { what: format!("thing {key}"), sandbox, key: key.into() };
         self.leftovers.lock().unwrap().push(leftover);
     }
