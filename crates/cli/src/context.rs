@@ -4,13 +4,14 @@
 use crate::arguments::{GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
+use palisade_backend_container::{ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
 use palisade_config::manifest::{Catalogue, CatalogueSources};
 use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
 };
 use palisade_core::policy::Network;
-use palisade_core::{Access, ExitCode, HostPath, Method, Origin, Policy, Workspace};
+use palisade_core::{Access, ExitCode, HostPath, ImageReference, Method, Origin, Policy, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig};
 use palisade_store::{Row, Store};
@@ -37,6 +38,7 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
     process: ProcessConfig,
+    endpoints: EndpointConfig,
 }
 
 impl Context {
@@ -90,7 +92,15 @@ impl Context {
         settings.method = Valued { value: record.method, origin: record.origin.clone() };
         settings.uid_base.value = record.surroundings.uid_base;
         crate::logging::start(&settings, &global.command);
-        let Surroundings { guest, search_path, user_runtime_dir, git_config, .. } = &record.surroundings;
+        let Surroundings {
+            guest,
+            search_path,
+            user_runtime_dir,
+            git_config,
+            docker_host,
+            container_host,
+            ..
+        } = &record.surroundings;
         let paths = |words: &[Word]| words.iter().cloned().map(PathBuf::from).collect();
         let process = ProcessConfig {
             guest: guest.clone(),
@@ -99,7 +109,18 @@ impl Context {
             user_runtime_dir: user_runtime_dir.clone().map(PathBuf::from),
             git_config: paths(git_config),
         };
-        Ok(Self { engine: engine(process.clone(), &settings)?, settings, process })
+        let endpoints = EndpointConfig {
+            docker_host: docker_host.clone(),
+            container_host: container_host.clone(),
+            runtime_dir: process.user_runtime_dir.clone(),
+            home: None,
+        };
+        Ok(Self {
+            engine: engine(process.clone(), endpoints.clone(), &settings)?,
+            settings,
+            process,
+            endpoints,
+        })
     }
 
     /// What a wrapper made now will find itself in.
@@ -111,6 +132,8 @@ impl Context {
             user_runtime_dir: self.process.user_runtime_dir.as_ref().map(|path| Word::from(path.as_os_str())),
             git_config: words(&self.process.git_config),
             uid_base: self.settings.uid_base.value,
+            docker_host: self.endpoints.docker_host.clone(),
+            container_host: self.endpoints.container_host.clone(),
         }
     }
 
@@ -128,7 +151,13 @@ impl Context {
         let settings = settings(global, policy, project)?;
         crate::logging::start(&settings, &global.command);
         let process = process_config(state)?;
-        Ok(Self { engine: engine(process.clone(), &settings)?, settings, process })
+        let endpoints = endpoints(&process);
+        Ok(Self {
+            engine: engine(process.clone(), endpoints.clone(), &settings)?,
+            settings,
+            process,
+            endpoints,
+        })
     }
 
     /// The environments there are here. Trust is only looked up when there is a store.
@@ -370,6 +399,8 @@ fn keeper_environment() -> Vec<(OsString, OsString)> {
         "XDG_STATE_HOME",
         "XDG_CONFIG_HOME",
         "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "CONTAINER_HOST",
         "PALISADE_GUEST",
         "PALISADE_LOG",
         "PALISADE_LOG_FORMAT",
@@ -399,14 +430,37 @@ fn process_config(state: HostPath) -> Result<ProcessConfig, Failure> {
     })
 }
 
-fn engine(process: ProcessConfig, settings: &Settings) -> Result<Engine, Failure> {
+/// Where engines are looked for.
+fn endpoints(process: &ProcessConfig) -> EndpointConfig {
+    let text = |name: &str| std::env::var_os(name).and_then(|value| value.into_string().ok());
+    EndpointConfig {
+        docker_host: text("DOCKER_HOST"),
+        container_host: text("CONTAINER_HOST"),
+        runtime_dir: process.user_runtime_dir.clone(),
+        home: std::env::home_dir(),
+    }
+}
+
+fn container_config(process: &ProcessConfig, endpoints: EndpointConfig) -> Result<ContainerConfig, Failure> {
+    Ok(ContainerConfig {
+        guest: process.guest.clone(),
+        state: process.state.clone(),
+        image: ImageReference::new(DEFAULT_IMAGE)
+            .map_err(|error| Failure::failed("config-invalid-value", error.to_string()))?,
+        endpoints,
+        git_config: process.git_config.clone(),
+    })
+}
+
+fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings) -> Result<Engine, Failure> {
+    let container = container_config(&process, endpoints)?;
     Ok(Engine::new(EngineConfig {
         state: process.state.clone(),
         uid_base: settings.uid_base.value,
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
         errand: Box::new(|_| None),
-        backends: Box::new(Backends::new(process)),
+        backends: Box::new(Backends::new(process, container)),
         tell: Box::new(crate::output::warning),
     }))
 }

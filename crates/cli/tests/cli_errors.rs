@@ -67,13 +67,39 @@ fn an_unknown_method_is_a_configuration_error_that_names_the_known_ones() {
 #[test]
 fn a_method_of_a_later_build_ends_before_anything_runs() {
     let instance = Instance::new();
-    for method in ["docker", "podman", "microvm", "kubernetes"] {
+    for method in ["microvm", "kubernetes"] {
         let told = format!(
             "error: method '{method}' cannot be used: not available in this build\n\
              hint: choose another method with --method or SANDBOX_METHOD: bwrap isolates on every Linux\n"
         );
         assert_refused(instance.run(["run", "--method", method, "--", "touch", "ran"]), 4, &told);
         assert_refused(instance.run(["create", "--method", method, "box"]), 4, &told);
+        assert_eq!(instance.run(["ls", "--json"]).ok().stdout, "[]\n");
+    }
+    assert!(Traces::of(&instance).is_clean());
+}
+
+#[test]
+fn a_method_whose_engine_does_not_answer_ends_before_anything_is_made() {
+    let instance = Instance::new();
+    for (method, variable, start) in [
+        ("docker", "DOCKER_HOST", "start Docker (systemctl start docker)"),
+        (
+            "podman",
+            "CONTAINER_HOST",
+            "start Podman's service (systemctl --user start podman.socket; as root without --user)",
+        ),
+    ] {
+        let told = format!(
+            "error: method '{method}' cannot be used: no engine answers at unix:///nowhere/engine\n\
+             hint: {start}, or say where it listens in {variable}\n"
+        );
+        for words in
+            [&["run", "--method", method, "--", "touch", "ran"][..], &["create", "--method", method, "box"]]
+        {
+            let outcome = Instance::finish(instance.command(words).env(variable, "unix:///nowhere/engine"));
+            assert_refused(outcome, 4, &told);
+        }
         assert_eq!(instance.run(["ls", "--json"]).ok().stdout, "[]\n");
     }
     assert!(Traces::of(&instance).is_clean());

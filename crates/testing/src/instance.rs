@@ -68,6 +68,22 @@ impl Instance {
         instance
     }
 
+    /// Makes a directory one that a sandbox may be bound to. Engines map no owner to another and nothing in a container
+    /// is root, so with them a directory of root's becomes an ordinary user's.
+    pub fn give(&self, directory: &Path) {
+        const ORDINARY: u32 = 1000;
+        if crate::is_root() && matches!(self.method, Some("docker" | "podman")) {
+            let mut pending = vec![directory.to_owned()];
+            while let Some(path) = pending.pop() {
+                std::os::unix::fs::lchown(&path, Some(ORDINARY), Some(ORDINARY)).expect("give it away");
+                if path.is_dir() && !path.is_symlink() {
+                    let entries = std::fs::read_dir(&path).expect("a directory").flatten();
+                    pending.extend(entries.map(|entry| entry.path()));
+                }
+            }
+        }
+    }
+
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
@@ -84,6 +100,11 @@ impl Instance {
     /// An empty directory for the test's own files; commands run in it.
     pub fn work(&self) -> PathBuf {
         self.root.path().join("work")
+    }
+
+    /// Where commands look for an engine when the tests have none.
+    pub fn no_engine(&self) -> PathBuf {
+        self.root.path().join("no-engine")
     }
 
     /// The id under which this instance owns things outside its directories; made by the first command.
@@ -105,6 +126,11 @@ impl Instance {
             .stdin(Stdio::null());
         if let Some(guest) = std::env::var_os("PALISADE_GUEST") {
             command.env("PALISADE_GUEST", guest);
+        }
+        // The engines of the tests or none at all, but never the one that the user of this machine works with.
+        for variable in ["DOCKER_HOST", "CONTAINER_HOST"] {
+            let nobody = || format!("unix://{}", self.no_engine().display()).into();
+            command.env(variable, std::env::var_os(variable).unwrap_or_else(nobody));
         }
         if let Some(method) = self.method {
             command.env("SANDBOX_METHOD", method);

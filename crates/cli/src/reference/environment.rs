@@ -32,7 +32,15 @@ const PLACES: &[Variable] = &[
         "XDG_STATE_HOME",
         "State is in `palisade` below it. Default: `~/.local/state`. Keep it short: a socket's path has at most 107 bytes.",
     ),
-    variable("XDG_RUNTIME_DIR", "Where an ordinary user's systemd is asked for cgroups, for the limits."),
+    variable(
+        "XDG_RUNTIME_DIR",
+        "Where an ordinary user's systemd is asked for cgroups, for the limits, and where a user's own engines listen.",
+    ),
+    variable(
+        "DOCKER_HOST",
+        "Where Docker listens: `unix:///path` or `tcp://HOST:PORT`. Default: the first of its usual sockets that is there.",
+    ),
+    variable("CONTAINER_HOST", "Where Podman listens, in the same form. Default: its socket for this user."),
     variable("PATH", "Where `bwrap` and other tools of the host are looked for."),
     variable(
         "PALISADE_GUEST",

@@ -13,6 +13,8 @@ macro_rules! contracts {
     ($($contract:ident),+ $(,)?) => {
         contracts!(@ noop: $($contract),+);
         contracts!(@ bwrap: $($contract),+);
+        contracts!(@ docker: $($contract),+);
+        contracts!(@ podman: $($contract),+);
     };
     (@ $method:ident: $($contract:ident),+) => {
         mod $method {

@@ -177,6 +177,7 @@ fn a_bound_directory_is_seen_and_changed(method: &'static str) {
     std::fs::create_dir(&project).expect("a project");
     std::fs::write(project.join("old"), "from the host").expect("a file");
     std::fs::write(project.join("gone"), "").expect("a file");
+    instance.give(&project);
     let script = "cat old; echo from inside > new; rm gone; mkdir made";
     instance.run(["run", "-w", "project", "--", "sh", "-c", script]).ok();
     let ended =

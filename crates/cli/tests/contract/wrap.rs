@@ -28,7 +28,9 @@ contracts!(
 /// Makes a wrapper for the directory `project`.
 #[track_caller]
 pub(crate) fn wrap(instance: &Instance, words: &[&str]) -> PathBuf {
-    std::fs::create_dir_all(instance.work().join("project")).expect("the project");
+    let project = instance.work().join("project");
+    std::fs::create_dir_all(&project).expect("the project");
+    instance.give(&project);
     let made = instance.run([&["wrap", "-w", "project"], words].concat()).ok();
     let path = made.stdout.strip_suffix('\n').expect("one line");
     assert!(!path.contains('\n'), "{path:?}");
@@ -188,6 +190,7 @@ fn variables_without_a_value_are_the_callers_and_never_written_down(method: &'st
     let instance = Instance::with_method(method);
     let flags =
         ["-e", "GIVEN=it's", "-e", "TAKEN", "--", "sh", "-c", "echo $GIVEN ${TAKEN-unset} ${OTHER-unset}"];
+    instance.give(&instance.work());
     let mut command = instance.command([&["wrap", "-w", "."], &flags[..]].concat());
     let made = Instance::finish(command.env("TAKEN", "canary-when-made")).ok();
     let wrapper = PathBuf::from(made.stdout.trim_end());
@@ -250,6 +253,7 @@ fn a_wrapper_is_removed_whole_and_nothing_else_is(method: &'static str) {
 
 fn every_wrapper_made_is_logged_at_debug(method: &'static str) {
     let instance = Instance::with_method(method);
+    instance.give(&instance.work());
     let log = ["--log-level", "debug", "--log-format", "json", "wrap", "-w", ".", "--", "true"];
     let made = instance.run(log).ok();
     let lines = made.stderr.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

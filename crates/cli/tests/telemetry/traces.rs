@@ -115,12 +115,12 @@ fn a_failure_is_told_by_its_code() {
 
 #[test]
 fn a_method_that_cannot_be_used_is_told_before_anything_runs() {
-    let scene = Scene::new("docker");
+    let scene = Scene::new("microvm");
     assert_eq!(scene.run(&["run", "--", "true"]).code, 4);
     assert_eq!(
         scene.trace("palisade run"),
         [
-            "palisade run <  FAILED error.type=method-unavailable process.exit.code=4 sandbox.select=docker \
+            "palisade run <  FAILED error.type=method-unavailable process.exit.code=4 sandbox.select=microvm \
              sandbox.select.origin=environment SANDBOX_METHOD",
             "sandbox.start < palisade run FAILED error.type=method-unavailable",
         ]

@@ -69,9 +69,9 @@ fn a_wrapper_without_its_parts_is_refused() {
 fn a_method_that_cannot_be_used_is_told_before_anything_is_made() {
     let instance = Instance::new();
     assert_refused(
-        instance.run(["wrap", "--method", "docker", "-w", ".", "--", "sh"]),
+        instance.run(["wrap", "--method", "microvm", "-w", ".", "--", "sh"]),
         4,
-        "error: method 'docker' cannot be used: not available in this build\n\
+        "error: method 'microvm' cannot be used: not available in this build\n\
          hint: choose another method with --method or SANDBOX_METHOD: bwrap isolates on every Linux\n",
     );
     let mut command = instance.command(["wrap", "-w", ".", "--", "/bin/sh"]);

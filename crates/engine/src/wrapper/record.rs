@@ -62,4 +62,9 @@ pub struct Surroundings {
     pub user_runtime_dir: Option<Word>,
     pub git_config: Vec<Word>,
     pub uid_base: u32,
+    /// `DOCKER_HOST` and `CONTAINER_HOST`, so that a caller cannot lead a wrapper to another engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docker_host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_host: Option<String>,
 }

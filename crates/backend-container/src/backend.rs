@@ -1,0 +1,394 @@
+//! The two methods as the engine of sandboxes sees them: what is made when, and what is given back.
+//!
+//! A container lives from `start` to `stop`; what lasts is in volumes, from `create` to `remove`.
+
+use crate::client::{Client, LONGEST, QUICK};
+use crate::host_paths::Held;
+use crate::labels;
+use crate::limits::InForce;
+use crate::plan::{self, PlanInput, Role};
+use crate::stream::Attached;
+use crate::trouble::Failure;
+use crate::{ContainerConfig, host_paths, leftovers, preflight, volumes};
+use bollard::models::{ContainerCreateBody, ContainerState};
+use bollard::query_parameters::{AttachContainerOptionsBuilder, StartContainerOptions};
+use palisade_backend_process::fence;
+use palisade_core::{
+    Backend, BackendError, BoxFuture, Capabilities, Capability, Layout, Leftover, Liveness, Method,
+    Preflight, SandboxId, SandboxSpec, Stream,
+};
+use palisade_host::tree;
+use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+#[derive(Debug)]
+pub struct ContainerBackend {
+    method: Method,
+    config: ContainerConfig,
+    client: OnceLock<Client>,
+    /// What this process has started, and what it holds for it.
+    launched: Mutex<HashMap<SandboxId, Held>>,
+}
+
+impl ContainerBackend {
+    pub fn docker(config: ContainerConfig) -> Self {
+        Self::new(Method::Docker, config)
+    }
+
+    pub fn podman(config: ContainerConfig) -> Self {
+        Self::new(Method::Podman, config)
+    }
+
+    fn new(method: Method, config: ContainerConfig) -> Self {
+        Self { method, config, client: OnceLock::new(), launched: Mutex::default() }
+    }
+
+    fn launched(&self) -> MutexGuard<'_, HashMap<SandboxId, Held>> {
+        self.launched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn kind(&self) -> Method {
+        self.method
+    }
+
+    /// Podman's conmon closes the input of a container when whoever is attached to it goes away, and nobody can open it
+    /// again; so its sandboxes end with their keepers.
+    fn outlives_keeper(&self) -> bool {
+        self.method == Method::Docker
+    }
+
+    pub(crate) fn config(&self) -> &ContainerConfig {
+        &self.config
+    }
+
+    /// Made when first needed: most commands have nothing to do with an engine.
+    pub(crate) fn client(&self) -> Result<&Client, BackendError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = Client::open(self.method, &self.config.endpoints)?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    fn image<'a>(&'a self, spec: &'a SandboxSpec) -> &'a str {
+        spec.foundation.image.as_ref().unwrap_or(&self.config.image).as_str()
+    }
+
+    /// The image under a name that the engine knows. Podman files what it has built itself under `localhost`, and looks
+    /// for a name without a host elsewhere.
+    async fn known_image(&self, client: &Client, spec: &SandboxSpec) -> Result<String, BackendError> {
+        let image = self.image(spec);
+        let local = format!("localhost/{image}");
+        let names: &[&str] = if self.method == Method::Podman { &[image, &local] } else { &[image] };
+        for &name in names {
+            let found = client
+                .call("look for the image", QUICK, |docker| async move {
+                    docker.inspect_image(name).await.map(drop)
+                })
+                .await;
+            match found {
+                Ok(()) => return Ok(name.to_owned()),
+                Err(Failure::Missing(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(self.missing_image(spec))
+    }
+
+    fn missing_image(&self, spec: &SandboxSpec) -> BackendError {
+        let image = self.image(spec);
+        let built = spec.foundation.environment.as_ref().map(|name| name.as_str()).or_else(|| {
+            let name = image.strip_prefix("palisade-")?;
+            Some(name.split_once(':').map_or(name, |(name, _)| name))
+        });
+        let fix = match built {
+            Some(name) => format!("palisade env build {name}"),
+            None => format!("{} pull {image}", self.method),
+        };
+        BackendError::MissingImage { image: image.to_owned(), fix }
+    }
+
+    async fn find_parts(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let client = self.client()?;
+        host_paths::resolve(client, &self.config, spec)?;
+        self.known_image(client, spec).await.map(drop)
+    }
+
+    async fn make(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let client = self.client()?;
+        let image = self.known_image(client, spec).await?;
+        let places = host_paths::resolve(client, &self.config, spec)?;
+        if let Some(dir) = &spec.dir {
+            let path = dir.path();
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(path)
+                .map_err(BackendError::io(format!("make {path}")))?;
+        }
+        volumes::create_own(client, spec, &image, places.user).await
+    }
+
+    /// Makes the container and starts it. What goes wrong leaves nothing behind.
+    pub(crate) async fn launch(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        role: Role,
+    ) -> Result<(), BackendError> {
+        let mut held = Held::default();
+        match self.launch_holding(client, spec, role, &mut held).await {
+            Ok(()) => {
+                self.launched().insert(spec.id.clone(), held);
+                Ok(())
+            }
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
+        }
+    }
+
+    async fn launch_holding(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        role: Role,
+        held: &mut Held,
+    ) -> Result<(), BackendError> {
+        let image = self.known_image(client, spec).await?;
+        let mut places = host_paths::resolve(client, &self.config, spec)?;
+        let guest_volume = volumes::guest(client, &self.config.guest, &spec.owner, &image).await?;
+        host_paths::fence(&self.config, spec, &mut places, held)?;
+        let body = plan::container(&PlanInput {
+            spec,
+            dialect: client.dialect,
+            image: &image,
+            guest_volume: &guest_volume,
+            role,
+            user: places.user,
+            home: places.home,
+            workspace: places.workspace,
+            binds: places.binds,
+            mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),
+        });
+        let name = labels::container(&spec.id);
+        let warnings = self.create_anew(client, &name, &body, spec).await?;
+        let started = match InForce::after(&warnings).require(self.method, &spec.policy.resources) {
+            Ok(()) => client
+                .call("start the container", LONGEST, |docker| {
+                    let name = &name;
+                    async move { docker.start_container(name, None::<StartContainerOptions>).await }
+                })
+                .await
+                .map_err(BackendError::from),
+            Err(error) => Err(error),
+        };
+        if started.is_err()
+            && let Err(failure) = volumes::remove_container(client, &name).await.map_err(BackendError::from)
+        {
+            tracing::warn!(%failure, "a container that did not start was not removed");
+        }
+        started
+    }
+
+    /// A container of this name that a crash has left is replaced, when it is ours.
+    async fn create_anew(
+        &self,
+        client: &Client,
+        name: &str,
+        body: &ContainerCreateBody,
+        spec: &SandboxSpec,
+    ) -> Result<Vec<String>, BackendError> {
+        match volumes::create_warned(client, name, body).await {
+            Err(Failure::Conflict(taken)) => {
+                let found = client.inspect(name).await?;
+                let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+                let ours = labels::read(&labels, &spec.owner)
+                    .is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id));
+                if !ours {
+                    return Err(taken);
+                }
+                volumes::remove_container(client, name).await?;
+                Ok(volumes::create_warned(client, name, body).await?)
+            }
+            Err(Failure::Missing(_)) => Err(self.missing_image(spec)),
+            other => Ok(other?),
+        }
+    }
+
+    pub(crate) async fn state(&self, client: &Client, name: &str) -> Result<ContainerState, BackendError> {
+        Ok(client.inspect(name).await?.state.unwrap_or_default())
+    }
+
+    async fn attach(&self, spec: &SandboxSpec) -> Result<Stream, BackendError> {
+        let client = self.client()?;
+        let name = labels::container(&spec.id);
+        // No keys detach: the bytes mean nothing to the engine. Unsaid, Podman has some.
+        let options = AttachContainerOptionsBuilder::default()
+            .stdin(true)
+            .stdout(true)
+            .stream(true)
+            .detach_keys("")
+            .build();
+        let attached = client
+            .call("attach to the container", QUICK, |docker| {
+                let (name, options) = (&name, options.clone());
+                async move { docker.attach_container(name, Some(options)).await }
+            })
+            .await?;
+        Ok(Box::new(Attached::new(attached)))
+    }
+
+    async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let held = self.launched().remove(&spec.id);
+        if held.is_none() && spec.dir.is_none() {
+            // A run is nobody's but this process's, which has not started it.
+            return Ok(());
+        }
+        let removed = volumes::remove_container(self.client()?, &labels::container(&spec.id)).await;
+        // Only now: as long as the container might run, the fence stands.
+        held.unwrap_or_default().release();
+        Ok(removed?)
+    }
+
+    async fn take_away(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let Some(dir) = &spec.dir else { return Ok(()) };
+        let client = self.client()?;
+        // What a create that was cut short has left holds the volumes.
+        volumes::remove_container(client, &labels::helper(&spec.id)).await?;
+        for volume in [labels::home_volume(&spec.id), labels::workspace_volume(&spec.id)] {
+            volumes::remove(client, &volume).await?;
+        }
+        tree::remove(dir.path().as_path()).map_err(BackendError::io(format!("remove {}", dir.path())))
+    }
+
+    async fn liveness(&self, spec: &SandboxSpec) -> Result<Liveness, BackendError> {
+        let none = Liveness { running: false, detail: None, limits: Vec::new() };
+        let name = labels::container(&spec.id);
+        let found = match self.client()?.inspect(&name).await {
+            Err(Failure::Missing(_)) => return Ok(none),
+            other => other?,
+        };
+        let state = found.state.unwrap_or_default();
+        let set = found.host_config.unwrap_or_default();
+        let positive = |value: Option<i64>| value.is_some_and(|value| value > 0);
+        let in_force = InForce {
+            memory: positive(set.memory),
+            cpus: positive(set.cpu_quota) || positive(set.nano_cpus),
+            pids: positive(set.pids_limit),
+        };
+        Ok(Liveness {
+            running: state.running == Some(true),
+            detail: Some(format!("container {name}")),
+            limits: in_force.told(self.method, &spec.policy.resources),
+        })
+    }
+
+    async fn why(&self, spec: &SandboxSpec) -> BackendError {
+        let look = async {
+            let client = self.client()?;
+            self.state(client, &labels::container(&spec.id)).await
+        };
+        let reason = match look.await {
+            Err(error) => return error,
+            Ok(state) if state.oom_killed == Some(true) => "it ran out of memory".to_owned(),
+            Ok(state) if state.running == Some(true) => "the guest runs and does not answer".to_owned(),
+            Ok(state) => {
+                let said = state.error.filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
+                let code = state.exit_code.unwrap_or_default();
+                format!("the guest ended with code {code}{}", said.unwrap_or_default())
+            }
+        };
+        BackendError::Unavailable { method: self.method, reason, fix: "run `palisade doctor`".into() }
+    }
+}
+
+impl Backend for ContainerBackend {
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = vec![Capability::Isolation, Capability::NetworkPolicy, Capability::Limits];
+        if self.outlives_keeper() {
+            capabilities.push(Capability::OutlivesKeeper);
+        }
+        if self.client().is_ok_and(|client| client.endpoint.is_local()) {
+            capabilities.extend([Capability::BindWorkspace, Capability::HostMounts]);
+        }
+        Capabilities(capabilities)
+    }
+
+    fn preflight(&self) -> BoxFuture<'_, Preflight> {
+        Box::pin(preflight::preflight(self))
+    }
+
+    fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.find_parts(spec))
+    }
+
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.make(spec))
+    }
+
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        let role = match &spec.dir {
+            Some(_) if self.outlives_keeper() && !spec.policy.writes_host() => Role::Sandbox,
+            Some(_) => Role::Bound,
+            None => Role::Run,
+        };
+        Box::pin(async move { self.launch(self.client()?, spec, role).await })
+    }
+
+    fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
+        Box::pin(self.attach(spec))
+    }
+
+    fn stop<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.end(spec))
+    }
+
+    fn remove<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(self.take_away(spec))
+    }
+
+    fn layout(&self, spec: &SandboxSpec) -> Layout {
+        Layout::inside(&spec.policy)
+    }
+
+    fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {
+        fence::warnings(&spec.policy, since)
+    }
+
+    fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {
+        Box::pin(self.why(spec))
+    }
+
+    fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>> {
+        Box::pin(self.liveness(spec))
+    }
+
+    /// An engine that cannot be reached is not asked: its leftovers are found when it can.
+    fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
+        Box::pin(async move {
+            let found = match self.client() {
+                Ok(client) => leftovers::find(client, owner).await,
+                Err(error) => Err(error),
+            };
+            match found {
+                Err(error @ BackendError::Unavailable { .. }) => {
+                    tracing::debug!(%error, method = %self.method, "not asked for leftovers");
+                    Ok(Vec::new())
+                }
+                other => other,
+            }
+        })
+    }
+
+    fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move { leftovers::discard(self.client()?, leftover).await })
+    }
+}

@@ -1,0 +1,147 @@
+//! The connection to an engine: made when first needed, every call with a deadline and a typed failure.
+
+use crate::EndpointConfig;
+use crate::endpoint::{Endpoint, candidates};
+use crate::plan::Dialect;
+use crate::trouble::{Engine, Failure};
+use bollard::errors::Error;
+use bollard::models::ContainerInspectResponse;
+use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
+use palisade_core::{BackendError, Method};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// For questions, which an engine answers from memory.
+pub(crate) const QUICK: Duration = Duration::from_secs(10);
+/// For work on containers and volumes, also when many are at it.
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
+
+/// How often to ask again for a container that is in between.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What every engine of the last years speaks. Asking for the version first would cost more than the calls themselves:
+/// Podman takes half a second to tell it. An engine that is too new for this says so, and is then asked.
+const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) method: Method,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) dialect: Dialect,
+    docker: Mutex<Docker>,
+}
+
+impl Client {
+    pub(crate) fn open(method: Method, config: &EndpointConfig) -> Result<Self, BackendError> {
+        let endpoint = find(method, config)?;
+        let docker = connect(method, &endpoint, &OLDEST)?;
+        let dialect = match method {
+            Method::Podman if is_rootless(&endpoint) => Dialect::RootlessPodman,
+            Method::Podman => Dialect::Podman,
+            _ => Dialect::Docker,
+        };
+        Ok(Self { method, endpoint, dialect, docker: Mutex::new(docker) })
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine { method: self.method, endpoint: &self.endpoint }
+    }
+
+    fn docker(&self) -> Docker {
+        self.docker.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks the engine for something. `what` completes "cannot …"; the question may be put twice.
+    pub(crate) async fn call<T, F>(
+        &self,
+        what: &str,
+        patience: Duration,
+        ask: impl Fn(Docker) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        match self.within(what, patience, ask(self.docker())).await? {
+            Err(error) if is_too_old(&error) => {
+                self.negotiate(what).await?;
+                let again = self.within(what, patience, ask(self.docker())).await?;
+                again.map_err(|error| self.engine().failure(what, &error))
+            }
+            other => other.map_err(|error| self.engine().failure(what, &error)),
+        }
+    }
+
+    /// What the engine knows of a container.
+    pub(crate) async fn inspect(&self, container: &str) -> Result<ContainerInspectResponse, Failure> {
+        let deadline = tokio::time::Instant::now() + QUICK;
+        loop {
+            let asked = self.call("look at the container", QUICK, |docker| async move {
+                docker.inspect_container(container, None).await
+            });
+            match asked.await {
+                // Podman has a state of its own between the end of a container and its being put in order.
+                Err(Failure::Garbled(_)) if tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        what: &str,
+        patience: Duration,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Result<T, Error>, Failure> {
+        let answered = tokio::time::timeout(patience, asked).await;
+        answered.map_err(|_| Failure::Trouble(self.engine().silent(what, patience.as_secs())))
+    }
+
+    /// Agrees with the engine on the newest version both know.
+    async fn negotiate(&self, what: &str) -> Result<(), Failure> {
+        let newest = connect(self.method, &self.endpoint, API_DEFAULT_VERSION).map_err(Failure::Trouble)?;
+        let agreed = self.within(what, QUICK, newest.negotiate_version()).await?;
+        let agreed = agreed.map_err(|error| self.engine().failure(what, &error))?;
+        *self.docker.lock().unwrap_or_else(PoisonError::into_inner) = agreed;
+        Ok(())
+    }
+}
+
+fn is_too_old(error: &Error) -> bool {
+    matches!(error, Error::DockerResponseServerError { status_code: 400, message }
+        if message.contains("client version") && message.contains("too old"))
+}
+
+fn connect(method: Method, endpoint: &Endpoint, version: &ClientVersion) -> Result<Docker, BackendError> {
+    let seconds = LONGEST.as_secs();
+    let made = match endpoint {
+        Endpoint::Socket(path) => Docker::connect_with_unix(&path.to_string_lossy(), seconds, version),
+        Endpoint::Tcp(address) => Docker::connect_with_http(&format!("tcp://{address}"), seconds, version),
+    };
+    made.map_err(|error| Engine { method, endpoint }.failure("reach the engine", &error).into())
+}
+
+/// The first place where there is something, else the first there could be.
+fn find(method: Method, config: &EndpointConfig) -> Result<Endpoint, BackendError> {
+    let places = candidates(method, config, rustix::process::geteuid().is_root())?;
+    let exists = |endpoint: &&Endpoint| match endpoint {
+        Endpoint::Socket(path) => path.exists(),
+        Endpoint::Tcp(_) => true,
+    };
+    let chosen = places.iter().find(exists).or(places.first()).cloned();
+    chosen.ok_or_else(|| BackendError::Unavailable {
+        method,
+        reason: "XDG_RUNTIME_DIR is not set, so nobody knows where its service listens".into(),
+        fix: "log in with a session of your own, or set CONTAINER_HOST".into(),
+    })
+}
+
+/// Whoever owns the socket runs the service.
+fn is_rootless(endpoint: &Endpoint) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match endpoint {
+        Endpoint::Socket(path) => std::fs::metadata(path).is_ok_and(|meta| meta.uid() != 0),
+        Endpoint::Tcp(_) => false,
+    }
+}

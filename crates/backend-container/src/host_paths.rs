@@ -1,0 +1,202 @@
+//! What a sandbox is shown of the host's own files. An engine on another machine has none of them.
+//!
+//! A directory that it may write belongs to somebody, and that is whom everything inside runs as; never root, since an
+//! engine maps no owner to another. The directory is locked and fenced as for every method, and both last only as long
+//! as the process that has them: such a sandbox ends with its keeper.
+
+use crate::ContainerConfig;
+use crate::client::Client;
+use crate::labels;
+use crate::plan::{Bind, Dialect, Place, User};
+use palisade_backend_process::fence::{self, DirectoryLock, Journal};
+use palisade_core::policy::WORKSPACE;
+use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
+use std::os::unix::fs::MetadataExt;
+
+/// A sandbox's places as they are mounted.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) home: Place,
+    pub(crate) workspace: Place,
+    /// Tools and mounts, and after them the fences' carve-outs.
+    pub(crate) binds: Vec<Bind>,
+    pub(crate) user: User,
+}
+
+/// What is held while the sandbox runs and given back when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    locks: Vec<DirectoryLock>,
+    journals: Vec<Journal>,
+}
+
+impl Held {
+    pub(crate) fn release(&mut self) {
+        for journal in self.journals.drain(..) {
+            journal.end();
+        }
+        self.locks.clear();
+    }
+}
+
+/// Checks and resolves everything of the host that the policy names, and changes nothing.
+pub(crate) fn resolve(
+    client: &Client,
+    config: &ContainerConfig,
+    spec: &SandboxSpec,
+) -> Result<Places, BackendError> {
+    let policy = &spec.policy;
+    let host = Host { client, config };
+    let own = |volume: String| if spec.dir.is_some() { Place::Volume(volume) } else { Place::Memory };
+    let home = match &policy.kept_home {
+        // In our own state, so it is looked at no further.
+        Some(home) => Place::Host(home.clone(), Access::ReadWrite),
+        None => own(labels::home_volume(&spec.id)),
+    };
+    let workspace = match &policy.workspace {
+        Workspace::Own => own(labels::workspace_volume(&spec.id)),
+        Workspace::Scratch => Place::Memory,
+        Workspace::Bound { host: path, access } => Place::Host(host.directory(path)?, *access),
+    };
+    let mut binds = Vec::new();
+    let opt = policy.opt.then(|| HostPath::new("/opt").ok()).flatten();
+    for shown in policy.tools.iter().chain(&policy.programs).chain(&opt) {
+        let guest = host.own_path_inside(shown)?;
+        binds.push(Bind { host: host.real(shown)?, guest, access: Access::ReadOnly });
+    }
+    for mount in &policy.mounts {
+        let guest = mount.guest.to_string();
+        binds.push(Bind { host: host.real(&mount.host)?, guest, access: mount.access });
+    }
+    let mut places = Places { home, workspace, binds, user: User::default() };
+    if client.dialect != Dialect::RootlessPodman {
+        places.user = host.user(&places)?;
+    }
+    Ok(places)
+}
+
+/// Makes the directory of a home that is kept the user's. What is in it was made by the same user.
+fn hand_over(home: &HostPath, user: User) -> Result<(), BackendError> {
+    let what = || format!("give {home} to the sandbox's user");
+    let meta = std::fs::symlink_metadata(home).map_err(BackendError::io(what()))?;
+    if (meta.uid(), meta.gid()) == (user.uid, user.gid) || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    std::os::unix::fs::lchown(home, Some(user.uid), Some(user.gid)).map_err(BackendError::io(what()))
+}
+
+/// Locks and fences what can be written, and adds the carve-outs.
+pub(crate) fn fence(
+    config: &ContainerConfig,
+    spec: &SandboxSpec,
+    places: &mut Places,
+    held: &mut Held,
+) -> Result<(), BackendError> {
+    if let Place::Host(home, _) = &places.home {
+        hand_over(home, places.user)?;
+    }
+    let workspace = match &places.workspace {
+        Place::Host(host, Access::ReadWrite) => Some((host.clone(), WORKSPACE.to_owned())),
+        _ => None,
+    };
+    let mounted = places.binds.iter().filter(|bind| bind.access == Access::ReadWrite);
+    let mounted = mounted.map(|bind| (bind.host.clone(), bind.guest.clone()));
+    let written: Vec<(HostPath, String)> = workspace.into_iter().chain(mounted).collect();
+    for (host, guest) in written.into_iter().filter(|(host, _)| host.as_path().is_dir()) {
+        held.locks.push(DirectoryLock::take(&host)?);
+        let journals = config.state.join("fences");
+        Journal::settle(&journals, &host);
+        let plan = fence::survey(&host, &config.git_config)?;
+        let name = format!("{}-{}", spec.id, held.journals.len());
+        held.journals.extend(Journal::begin(&journals, &name, &host, plan.placeholders)?);
+        for (relative, access) in plan.binds {
+            let guest = format!("{guest}/{}", relative.display());
+            places.binds.push(Bind { host: host.join(relative), guest, access });
+        }
+    }
+    Ok(())
+}
+
+struct Host<'a> {
+    client: &'a Client,
+    config: &'a ContainerConfig,
+}
+
+impl Host<'_> {
+    fn refuse(path: &HostPath, reason: String, fix: &str) -> BackendError {
+        let path = palisade_core::printable(&path.to_string());
+        BackendError::HostDirectory { path, reason, fix: fix.into() }
+    }
+
+    /// The real path, without links, of something of this host's that the engine can see, too.
+    fn real(&self, path: &HostPath) -> Result<HostPath, BackendError> {
+        if !self.client.endpoint.is_local() {
+            return Err(BackendError::Unsupported {
+                method: self.client.method,
+                what: format!("{path} is on this host, and the engine at {} is not", self.client.endpoint),
+            });
+        }
+        let refuse = |reason: String, fix: &str| Self::refuse(path, reason, fix);
+        let real = std::fs::canonicalize(path)
+            .map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
+        let state = self.config.state.as_path();
+        let state = std::fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
+        if state.starts_with(&real) || real.starts_with(&state) {
+            let reason = format!("Palisade's own state in {} would be visible inside", state.display());
+            return Err(refuse(reason, "bind the project's directory itself, not one above it"));
+        }
+        HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+    }
+
+    fn directory(&self, path: &HostPath) -> Result<HostPath, BackendError> {
+        let real = self.real(path)?;
+        if real.as_path().is_dir() {
+            return Ok(real);
+        }
+        let fix = "give a directory with -w, or a file with --mount";
+        Err(Self::refuse(path, "it is not a directory".into(), fix))
+    }
+
+    /// Where something of the host's stands inside when it keeps its path.
+    fn own_path_inside(&self, path: &HostPath) -> Result<String, BackendError> {
+        let fix = "give it a plain path, or show it under another one with --mount";
+        let text =
+            path.as_path().to_str().ok_or_else(|| Self::refuse(path, "its path is not text".into(), fix))?;
+        let inside = GuestPath::new(text).map_err(|error| Self::refuse(path, error.to_string(), fix))?;
+        Ok(inside.to_string())
+    }
+
+    /// The one who owns everything of the host's that can be written inside; the usual one when there is nothing. A home
+    /// that is kept is our own, and becomes whosever the rest is.
+    fn user(&self, places: &Places) -> Result<User, BackendError> {
+        let written = |place: &Place| match place {
+            Place::Host(host, Access::ReadWrite) => Some(host.clone()),
+            _ => None,
+        };
+        let mounted = places.binds.iter().filter(|bind| bind.access == Access::ReadWrite);
+        let mounted = mounted.map(|bind| bind.host.clone());
+        let all = written(&places.workspace).into_iter().chain(mounted);
+        let mut found: Option<User> = None;
+        for path in all {
+            let meta = std::fs::metadata(&path).map_err(BackendError::io(format!("look at {path}")))?;
+            let owner = User { uid: meta.uid(), gid: meta.gid() };
+            if owner.uid == 0 {
+                let reason =
+                    format!("it belongs to root, and nothing in a container of {} does", self.client.method);
+                let fix =
+                    "give it to an ordinary user (chown), bind it read-only with :ro, or use --method bwrap";
+                return Err(Self::refuse(&path, reason, fix));
+            }
+            if found.is_some_and(|known| known.uid != owner.uid) {
+                let fix = "bind directories of one owner, or all but one owner's read-only with :ro";
+                return Err(Self::refuse(
+                    &path,
+                    "another directory that is bound has another owner".into(),
+                    fix,
+                ));
+            }
+            found.get_or_insert(owner);
+        }
+        Ok(found.unwrap_or_default())
+    }
+}

@@ -1,0 +1,164 @@
+//! The names and labels of what we make in an engine, and how to read them again. What carries none of them, or another
+//! installation's owner, is none of our business.
+
+use palisade_core::{SandboxId, SandboxSpec};
+use palisade_host::process;
+use std::collections::HashMap;
+
+/// Which installation made it.
+pub const OWNER: &str = "dev.palisade.owner";
+/// What it is for, see [`Kind`].
+pub const KIND: &str = "dev.palisade.kind";
+/// The id of the sandbox it belongs to.
+pub const SANDBOX: &str = "dev.palisade.sandbox";
+/// That sandbox's name, for people who list containers.
+pub const NAME: &str = "dev.palisade.name";
+/// The process that it must not outlive, where it has one.
+pub const PROCESS: &str = "dev.palisade.process";
+
+/// What a container or a volume of ours is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The container of a sandbox with a record.
+    Sandbox,
+    /// The container of a one-off run.
+    Run,
+    /// A container that is never started: volumes are filled through it.
+    Helper,
+    /// A helper that stands as long as the volume after which it is named is being filled.
+    Filler,
+    Home,
+    Workspace,
+    /// The volume with the guest program, for every sandbox of its version.
+    Guest,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 7] =
+        [Kind::Sandbox, Kind::Run, Kind::Helper, Kind::Filler, Kind::Home, Kind::Workspace, Kind::Guest];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Sandbox => "sandbox",
+            Kind::Run => "run",
+            Kind::Helper => "helper",
+            Kind::Filler => "filler",
+            Kind::Home => "home",
+            Kind::Workspace => "workspace",
+            Kind::Guest => "guest",
+        }
+    }
+}
+
+pub type Labels = HashMap<String, String>;
+
+/// The labels of what is made for one sandbox.
+pub fn of(spec: &SandboxSpec, kind: Kind) -> Labels {
+    let mut labels = of_owner(&spec.owner, kind);
+    labels.insert(SANDBOX.into(), spec.id.to_string());
+    if let Some(name) = &spec.name {
+        labels.insert(NAME.into(), name.to_string());
+    }
+    labels
+}
+
+/// The labels of what is made for an installation.
+pub fn of_owner(owner: &str, kind: Kind) -> Labels {
+    [(OWNER, owner), (KIND, kind.as_str())].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+/// Marks something that this process must put away, so that it can be judged when the process is gone. The boot is part
+/// of it: an engine keeps containers over a restart of the machine, and process numbers begin anew.
+pub fn of_this_process() -> (String, String) {
+    let process = process::this_process();
+    (PROCESS.into(), format!("{}.{}", process::label(&process), short(&process.boot)))
+}
+
+/// Whether the process of such a mark is alive. What cannot be read is not judged.
+pub fn process_lives(mark: &str) -> bool {
+    let Some((label, boot)) = mark.split_once('.') else { return true };
+    boot == short(&process::boot_id()) && process::label_is_alive(label) != Some(false)
+}
+
+fn short(boot: &str) -> &str {
+    boot.get(..8).unwrap_or(boot)
+}
+
+/// What the labels of something say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub kind: Kind,
+    pub sandbox: Option<SandboxId>,
+    pub process: Option<String>,
+}
+
+/// Reads what we wrote; nothing when it is not this owner's, or not as we write it.
+pub fn read(labels: &Labels, owner: &str) -> Option<Known> {
+    if labels.get(OWNER).map(String::as_str) != Some(owner) {
+        return None;
+    }
+    let kind = labels.get(KIND)?;
+    Some(Known {
+        kind: Kind::ALL.into_iter().find(|known| known.as_str() == kind)?,
+        sandbox: labels.get(SANDBOX).and_then(|id| SandboxId::parse(id).ok()),
+        process: labels.get(PROCESS).cloned(),
+    })
+}
+
+pub fn container(id: &SandboxId) -> String {
+    format!("palisade-{id}")
+}
+
+pub fn home_volume(id: &SandboxId) -> String {
+    format!("palisade-{id}-home")
+}
+
+pub fn workspace_volume(id: &SandboxId) -> String {
+    format!("palisade-{id}-workspace")
+}
+
+pub fn helper(id: &SandboxId) -> String {
+    format!("palisade-{id}-helper")
+}
+
+/// `digest` is of what is in it.
+pub fn guest_volume(digest: &str) -> String {
+    format!("palisade-guest-{digest}")
+}
+
+const FILLER: &str = "-filler";
+
+/// The container that stands as long as a volume is being filled.
+pub fn filler(volume: &str) -> String {
+    format!("{volume}{FILLER}")
+}
+
+/// The volume that such a container was to fill.
+pub fn filled_by(filler: &str) -> Option<&str> {
+    filler.strip_suffix(FILLER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_carries_this_owner_and_a_kind_of_ours_is_known() {
+        let labels = of_owner("me", Kind::Helper);
+        assert_eq!(read(&labels, "me"), Some(Known { kind: Kind::Helper, sandbox: None, process: None }));
+        assert_eq!(read(&labels, "you"), None);
+        let foreign = Labels::from([(OWNER.into(), "me".into()), (KIND.into(), "else".into())]);
+        assert_eq!(read(&foreign, "me"), None);
+        assert_eq!(read(&Labels::from([(KIND.into(), "sandbox".into())]), "me"), None);
+    }
+
+    #[test]
+    fn a_mark_tells_whether_its_process_is_alive_in_this_boot() {
+        let (_, mine) = of_this_process();
+        assert!(process_lives(&mine));
+        let (label, boot) = mine.split_once('.').unwrap();
+        assert!(!process_lives(&format!("{label}.00000000")), "another boot's");
+        assert!(!process_lives(&format!("4000000-1.{boot}")), "a dead one's");
+        assert!(process_lives("something else"), "what nobody can read is left alone");
+    }
+}

@@ -1,0 +1,108 @@
+use super::*;
+use palisade_core::{
+    ByteSize, CpuCount, Foundation, HostIdentity, Limit, Method, Policy, SandboxDir, SandboxId, SandboxName,
+};
+
+fn spec(name: Option<&str>) -> SandboxSpec {
+    let dir = || SandboxDir::new(HostPath::new("/state/sandboxes/x").unwrap());
+    SandboxSpec {
+        id: SandboxId::from_random([7; 15]),
+        name: name.map(|name| SandboxName::new(name).unwrap()),
+        method: Method::Docker,
+        policy: Policy::default(),
+        foundation: Foundation::default(),
+        dir: name.map(|_| dir()),
+        identity: HostIdentity { uid: 1000, gid: 1000 },
+        owner: "owner".into(),
+    }
+}
+
+fn input(spec: &SandboxSpec) -> PlanInput<'_> {
+    PlanInput {
+        spec,
+        dialect: Dialect::Docker,
+        image: "palisade-bash:latest",
+        guest_volume: "palisade-guest-0123",
+        role: Role::Sandbox,
+        user: User::default(),
+        home: Place::Volume("palisade-x-home".into()),
+        workspace: Place::Volume("palisade-x-workspace".into()),
+        binds: Vec::new(),
+        mark: None,
+    }
+}
+
+/// With sorted keys, which a map of the engine's own types has not.
+fn shown(body: &ContainerCreateBody) -> String {
+    serde_json::to_string_pretty(&serde_json::to_value(body).unwrap()).unwrap()
+}
+
+#[test]
+fn a_sandbox_on_docker() {
+    insta::assert_snapshot!(shown(&container(&input(&spec(Some("box"))))));
+}
+
+#[test]
+fn a_sandbox_with_a_network_limits_and_paths_of_the_host_on_rootless_podman() {
+    let mut spec = spec(Some("box"));
+    spec.policy.network = Network::Allowlist;
+    spec.policy.resources.memory = Limit::asked(ByteSize(ByteSize::GIB));
+    spec.policy.resources.cpus = Limit::asked(CpuCount::whole(1));
+    let shared = HostPath::new("/srv/project").unwrap();
+    let tools = HostPath::new("/opt/tools").unwrap();
+    let input = PlanInput {
+        dialect: Dialect::RootlessPodman,
+        workspace: Place::Host(shared, Access::ReadWrite),
+        binds: vec![Bind { host: tools, guest: "/opt/tools".into(), access: Access::ReadOnly }],
+        ..input(&spec)
+    };
+    insta::assert_snapshot!(shown(&container(&input)));
+}
+
+#[test]
+fn a_run_keeps_everything_in_memory_and_ends_with_its_host() {
+    let spec = spec(None);
+    let input = PlanInput {
+        role: Role::Run,
+        home: Place::Memory,
+        workspace: Place::Memory,
+        mark: Some((labels::PROCESS.into(), "1-2.boot".into())),
+        ..input(&spec)
+    };
+    insta::assert_snapshot!(shown(&container(&input)));
+}
+
+#[test]
+fn a_helper_has_the_volumes_and_nothing_else() {
+    let spec = spec(Some("box"));
+    let body = helper(
+        "palisade-bash:latest",
+        Dialect::Podman,
+        labels::of(&spec, Kind::Helper),
+        &[("palisade-x-home", "home")],
+    );
+    insta::assert_snapshot!(shown(&body));
+}
+
+#[test]
+fn no_policy_weakens_what_isolates() {
+    for network in [Network::None, Network::Allowlist, Network::Open] {
+        for dialect in [Dialect::Docker, Dialect::Podman, Dialect::RootlessPodman] {
+            for role in [Role::Sandbox, Role::Bound, Role::Run, Role::Check] {
+                for root in [Access::ReadOnly, Access::ReadWrite] {
+                    let mut spec = spec(Some("box"));
+                    (spec.policy.network, spec.policy.root) = (network, root);
+                    let body = container(&PlanInput { dialect, role, ..input(&spec) });
+                    let host = body.host_config.unwrap();
+                    assert_eq!(host.network_mode.as_deref(), Some("none"));
+                    assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
+                    assert_eq!((host.cap_add, host.privileged), (None, Some(false)));
+                    assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+                    assert_eq!(body.user.as_deref(), Some("1000:1000"));
+                    assert_eq!(body.env, None, "the environment travels over the stream");
+                    assert_eq!((host.devices, host.pid_mode, host.port_bindings), (None, None, None));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The engine, asked directly: what is there, whatever Palisade says.
+
+use palisade_testing::Instance;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+pub(crate) struct Engine {
+    socket: String,
+}
+
+impl Engine {
+    pub(crate) fn of(method: &str) -> Self {
+        let variable = if method == "podman" { "CONTAINER_HOST" } else { "DOCKER_HOST" };
+        let address = std::env::var(variable).expect("the gate has looked");
+        Self { socket: address.strip_prefix("unix://").expect("a socket").to_owned() }
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&self, verb: &str, path: &str, body: &Value) -> String {
+        let mut curl = Command::new("/usr/bin/curl");
+        curl.args(["--silent", "--max-time", "60", "--unix-socket", &self.socket, "--request", verb]);
+        if !body.is_null() {
+            curl.args(["--header", "Content-Type: application/json", "--data", &body.to_string()]);
+        }
+        let output = curl.arg(format!("http://engine/v1.41{path}")).output().unwrap();
+        assert!(output.status.success(), "{verb} {path}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let text = self.ask("GET", path, &Value::Null);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    /// Names of the containers and volumes that carry the instance's label.
+    pub(crate) fn owned_by(&self, instance: &Instance) -> BTreeSet<String> {
+        let owner = instance.owner();
+        let mut found = BTreeSet::new();
+        let labelled = |thing: &Value| thing["Labels"]["dev.palisade.owner"] == owner.as_str();
+        for container in self.get("/containers/json?all=true").as_array().unwrap() {
+            if labelled(container) {
+                found.insert(container["Names"][0].as_str().unwrap().trim_start_matches('/').to_owned());
+            }
+        }
+        for volume in self.get("/volumes")["Volumes"].as_array().into_iter().flatten() {
+            // The guest's volume stays for the next sandbox, whoever made it.
+            if labelled(volume) && volume["Labels"]["dev.palisade.kind"] != "guest" {
+                found.insert(volume["Name"].as_str().unwrap().to_owned());
+            }
+        }
+        found
+    }
+}
+
+/// The host's process that keeps a sandbox.
+#[track_caller]
+pub(crate) fn keeper(instance: &Instance, name: &str) -> u32 {
+    let told = instance.run(["inspect", name, "--json"]).ok().json();
+    u32::try_from(told["keeper_pid"].as_u64().expect("a keeper")).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

@@ -1,0 +1,30 @@
+//! What only containers can do or leave behind: they outlive a keeper, and an engine keeps what nobody removes. Each
+//! test looks at the engine itself, beside Palisade's own account.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod adoption;
+mod crashes;
+mod engine;
+mod parallel;
+mod secrets;
+
+/// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …
+macro_rules! on_engines {
+    ($($test:ident),+ $(,)?) => {
+        on_engines!(@ docker: $($test),+);
+        on_engines!(@ podman: $($test),+);
+    };
+    (@ $method:ident: $($test:ident),+) => {
+        mod $method {
+            $(
+                #[test]
+                fn $test() {
+                    palisade_testing::requires!($method);
+                    palisade_testing::requires!(curl);
+                    super::$test(stringify!($method));
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_engines;
