@@ -88,6 +88,9 @@ pub struct HomeFile {
     /// `{tail:NAME}` stands for the last characters of a login variable: an agent may know by them which keys its user
     /// has agreed to, and would ask otherwise.
     pub text: String,
+    /// Only when this variable of the login is set. Of several files for one path, the first that may be written is.
+    #[serde(default)]
+    pub when: Option<String>,
 }
 
 /// As many characters as Claude Code keeps of a key.
@@ -154,6 +157,18 @@ impl Profile {
     pub fn interactive_command(&self, resume: bool) -> Vec<String> {
         let rest = if resume { self.resume.as_slice() } else { &[] };
         self.interactive.iter().chain(rest).cloned().collect()
+    }
+
+    /// The files of the home for somebody who is signed in by these variables.
+    pub(crate) fn home_for(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<&HomeFile> {
+        let mut files: Vec<&HomeFile> = Vec::new();
+        for file in &self.home {
+            let is_set = file.when.as_ref().is_none_or(|name| variable(name).is_some());
+            if is_set && files.iter().all(|known| known.path != file.path) {
+                files.push(file);
+            }
+        }
+        files
     }
 
     /// The command that works on one task and ends.
@@ -249,9 +264,23 @@ unattended = "it never asks"
 
     #[test]
     fn the_tail_of_a_key_is_filled_in_and_nothing_else_of_it() {
-        let file = HomeFile { path: "f".into(), text: "a {tail:KEY} b {tail:NONE} {tail:".into() };
+        let file =
+            HomeFile { path: "f".into(), text: "a {tail:KEY} b {tail:NONE} {tail:".into(), when: None };
         let variable = |name: &str| (name == "KEY").then(|| "secret-0123456789012345".to_owned());
         assert_eq!(file.rendered(&variable), "a ret-0123456789012345 b  {tail:");
+    }
+
+    #[test]
+    fn of_several_files_for_one_path_the_first_whose_variable_is_set_is_written() {
+        let profiles = Profiles::load([]).unwrap();
+        let codex = profiles.get("codex").unwrap();
+        let condition = |set: &[&str]| -> Vec<Option<&str>> {
+            let variable = |name: &str| set.contains(&name).then(|| "x".to_owned());
+            codex.home_for(&variable).iter().map(|file| file.when.as_deref()).collect()
+        };
+        assert_eq!(condition(&["OPENAI_API_KEY"]), [Some("OPENAI_API_KEY")]);
+        assert_eq!(condition(&["OPENAI_API_KEY", "CODEX_API_KEY"]), [Some("CODEX_API_KEY")]);
+        assert_eq!(condition(&[]), [None]);
     }
 
     #[test]

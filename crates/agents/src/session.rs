@@ -33,7 +33,7 @@ pub async fn settle(
         let found = variables.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, secret)| secret.expose().to_owned())
     };
-    for file in &profile.home {
+    for file in profile.home_for(&last) {
         let (words, text) = ([file.path.clone()], file.rendered(&last));
         let script = include_str!("home.sh");
         let secret = [("palisade_text", text.as_str())];

@@ -47,12 +47,15 @@ fn start(instance: &Instance, agent: &str, model: &Model, rest: &[&str]) -> Comm
 /// Codex takes the address of another model from its settings only, so a user who has one has a profile of his own.
 fn profile_for(instance: &Instance, model: &Model) {
     let built_in = include_str!("../../agents/profiles/codex.toml");
-    let provider = format!(
-        "model_provider = \"scripted\"\nmodel = \"gpt-5\"\n[model_providers.scripted]\nname = \"scripted\"\n\
-         base_url = \"http://127.0.0.1:{}/v1\"\nenv_key = \"CODEX_API_KEY\"\nwire_api = \"responses\"\n",
+    let (without_settings, _) = built_in.split_once("[[home]]").unwrap();
+    let own = format!(
+        "{without_settings}[[home]]\npath = \".codex/config.toml\"\ntext = '''\n\
+         check_for_update_on_startup = false\nmodel_provider = \"scripted\"\nmodel = \"gpt-5\"\n\
+         [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"http://127.0.0.1:{}/v1\"\n\
+         env_key = \"CODEX_API_KEY\"\nwire_api = \"responses\"\n\
+         [projects.\"/workspace\"]\ntrust_level = \"trusted\"\n'''\n",
         model.port()
     );
-    let own = built_in.replace("[projects.", &format!("{provider}[projects."));
     let place = instance.user_config().with_file_name("agents");
     std::fs::create_dir_all(&place).unwrap();
     std::fs::write(place.join("codex.toml"), own).unwrap();
@@ -119,19 +122,29 @@ fn an_agent_that_is_not_installed_is_told_with_the_command_that_installs_it() {
     assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
 }
 
-/// On a terminal: the agent's own screen, the task typed into it, and no dialog on the way.
-#[track_caller]
-fn assert_asks_nothing_on_a_terminal(instance: &Instance, agent: &str, model: &Model, prompt: &str) {
-    let mut terminal = Pty::start(&mut start(instance, agent, model, &[]), 40, 120);
-    terminal.wait_for(prompt);
+/// The agent's own screen, on which what is typed appears where a task is typed, and in no dialog.
+fn at_its_prompt(command: &mut Command, sign: &str) -> Pty {
+    let mut terminal = Pty::start(command, 40, 120);
+    terminal.wait_for(sign);
     // One character: several that come at once are a paste to some agents, and the return key then a part of it; and
     // one that is nowhere else on their screens.
     terminal.type_keys("§");
     terminal.wait_for("§");
-    terminal.type_keys("\r");
-    terminal.wait_for("scripted");
+    terminal
+}
+
+fn detach(mut terminal: Pty) {
     terminal.type_keys("\x1cd");
     terminal.wait_for("goes on; come back with");
+}
+
+/// On a terminal: the agent's own screen, the task typed into it, and no dialog on the way.
+#[track_caller]
+fn assert_asks_nothing_on_a_terminal(instance: &Instance, agent: &str, model: &Model, prompt: &str) {
+    let mut terminal = at_its_prompt(&mut start(instance, agent, model, &[]), prompt);
+    terminal.type_keys("\r");
+    terminal.wait_for("scripted");
+    detach(terminal);
     assert_came_home(instance);
 }
 
@@ -151,17 +164,25 @@ fn codex_on_a_terminal_asks_nothing_before_its_prompt() {
     assert_asks_nothing_on_a_terminal(&instance, "codex", &model, "YOLO mode");
 }
 
+/// With the built-in profile and either key; its maker's model is not to be had here, so it is asked for nothing.
+#[test]
+fn codex_on_a_terminal_takes_a_key_instead_of_asking_how_to_sign_in() {
+    requires!(bwrap, git, agents);
+    let model = Model::start(WORK);
+    for key in ["CODEX_API_KEY", "OPENAI_API_KEY"] {
+        let instance = scene("codex");
+        let mut command = start(&instance, "codex", &model, &[]);
+        command.env_remove("CODEX_API_KEY").env(key, "sk-scripted");
+        detach(at_its_prompt(&mut command, "YOLO mode"));
+    }
+}
+
 /// Its start screen only: what it asks a model for is not scripted.
 #[test]
 fn gemini_on_a_terminal_asks_nothing_before_its_prompt() {
     requires!(bwrap, git, agents);
     let instance = scene("gemini");
     let model = Model::start(WORK);
-    let mut terminal = Pty::start(&mut start(&instance, "gemini", &model, &[]), 40, 120);
-    terminal.wait_for("Authenticated with gemini-api-key");
-    terminal.wait_for("YOLO");
-    terminal.type_keys("§");
-    terminal.wait_for("§");
-    terminal.type_keys("\x1cd");
-    terminal.wait_for("goes on; come back with");
+    let mut command = start(&instance, "gemini", &model, &[]);
+    detach(at_its_prompt(&mut command, "Authenticated with gemini-api-key"));
 }
