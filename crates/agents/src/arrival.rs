@@ -1,6 +1,7 @@
 //! `agent start` up to the agent itself: the repository is checked, the sandbox is there and running, and holds the
 //! code, the files and the identity that an agent needs.
 
+use crate::drift::{Given, without_effect};
 use crate::env_files;
 use crate::error::AgentError;
 use crate::inside::run_inside;
@@ -8,7 +9,7 @@ use crate::profile::Profile;
 use crate::record::Record;
 use crate::surroundings::Surroundings;
 use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName};
+use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName, SyncMode};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
 use palisade_workspace::{Arrival, Facts, Identity, Progress};
@@ -24,6 +25,13 @@ pub struct StartRequest {
     pub method: Method,
     pub policy: Policy,
     pub foundation: Foundation,
+    /// What of that was said on the command line.
+    pub given: Vec<Given>,
+    /// When the work is to come into refs by itself, as it was said for this start.
+    pub sync: Option<SyncMode>,
+    /// When nobody says so, for a new sandbox.
+    pub default_sync: SyncMode,
+    pub idle_seconds: u32,
     /// Files beside the code that the agent needs.
     pub env_files: Vec<FilePattern>,
     /// Those that its sessions have as variables.
@@ -45,6 +53,11 @@ pub enum Step {
     },
     Created(SandboxName),
     Reused(SandboxName),
+    /// Options that count only when a sandbox is made.
+    WithoutEffect(Vec<&'static str>),
+    Syncs(SyncMode),
+    /// The keeper is of an earlier version and knows nothing of modes.
+    SyncsLater,
     Running {
         already: bool,
     },
@@ -59,6 +72,13 @@ pub enum Step {
     Key {
         made: bool,
     },
+}
+
+/// Whether the keeper of a sandbox that runs knows already what it is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Orders {
+    Known,
+    New,
 }
 
 /// A sandbox with everything in place.
@@ -88,11 +108,18 @@ impl Workshop<'_> {
             }
             tell(Step::LeftBehind { changes: facts.changes.len() });
         }
-        let mut sandbox = self.create_or_reuse(&request, profile, &facts, tell).await?;
+        let (mut sandbox, orders) = self.create_or_reuse(&request, profile, &facts, tell).await?;
         tell(Step::Doing("starting the sandbox"));
         let started = self.engine.start(sandbox.row.id().as_str()).await?;
         tell(Step::Running { already: started == Started::Already });
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
+        // Over a connection of its own: a keeper that does not know the word hangs up.
+        if started == Started::Already
+            && orders == Orders::New
+            && !self.engine.connect(sandbox.row.id().as_str()).await?.give_orders().await
+        {
+            tell(Step::SyncsLater);
+        }
         self.send(&sandbox, &connection, &facts, tell).await?;
         let sent = env_files::send(&connection, &facts, &request.env_files, tell).await?;
         sandbox.record.env_files = sent;
@@ -135,13 +162,25 @@ impl Workshop<'_> {
         profile: &Profile,
         facts: &Facts,
         tell: &mut dyn FnMut(Step),
-    ) -> Result<AgentSandbox, AgentError> {
+    ) -> Result<(AgentSandbox, Orders), AgentError> {
         let name = self.name(request, facts)?;
-        let record = Record::new(facts.root.clone(), &facts.branch, &profile.name);
+        let mut orders = Orders::New;
+        let mut record = Record::new(facts.root.clone(), &facts.branch, &profile.name);
+        record.idle_seconds = request.idle_seconds;
+        record.sync = request.sync.unwrap_or(request.default_sync);
         let row = match self.engine.store()?.find(name.as_str()) {
             Ok(row) => {
-                self.of_repository(row.id().as_str(), facts)?;
+                let known = self.of_repository(row.id().as_str(), facts)?;
+                record.sync = request.sync.unwrap_or(known.record.sync);
+                if (record.sync, record.idle_seconds) == (known.record.sync, known.record.idle_seconds) {
+                    orders = Orders::Known;
+                }
                 tell(Step::Reused(name));
+                let wanted = (request.method, &request.policy);
+                let idle = without_effect(&request.given, wanted, (row.spec.method, &row.spec.policy));
+                if !idle.is_empty() {
+                    tell(Step::WithoutEffect(idle));
+                }
                 row
             }
             Err(StoreError::NotFound { .. }) => {
@@ -159,7 +198,10 @@ impl Workshop<'_> {
         };
         let sandbox = AgentSandbox { row, record };
         sandbox.remember()?;
-        Ok(sandbox)
+        if sandbox.record.sync != SyncMode::Manual {
+            tell(Step::Syncs(sandbox.record.sync));
+        }
+        Ok((sandbox, orders))
     }
 
     /// The host's branch goes in; the working branch follows where nothing is in the way.

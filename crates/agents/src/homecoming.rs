@@ -3,11 +3,11 @@
 
 use crate::error::AgentError;
 use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::printable;
+use palisade_core::{SyncTrigger, printable};
 use palisade_engine::Connection;
 use palisade_workspace::{
-    Application, Applied, BranchName, Description, Divergence, InsideError, Known, Place, Repository,
-    SandboxRefs, Survey, Wanted,
+    Application, Applied, BranchName, Description, Divergence, InsideError, Known, Place, Repository, Survey,
+    Wanted,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -83,7 +83,7 @@ impl Workshop<'_> {
         let Place { repository, branch: checked_out, .. } =
             Place::find(&self.git, &sandbox.record.repository).await?;
         let _turn = repository.turn().await?;
-        let survey = self.fetch(sandbox, &connection, &repository).await?;
+        let (survey, before) = self.fetch(sandbox, &connection, &repository).await?;
         let chosen: Vec<BranchName> = match &request.which {
             Which::Main => vec![survey.main.clone().ok_or_else(|| InsideError::Failed {
                 what: "looking at the work",
@@ -103,6 +103,10 @@ impl Workshop<'_> {
         };
         let refs = sandbox.refs();
         let application = Application::look(&repository, &refs, &checked_out, request.on_divergence).await?;
+        let after = application.known();
+        let (moved, ()) =
+            tokio::try_join!(repository.moved(&refs, &before, after), repository.mark_seen(&refs, after))?;
+        self.note_sync(sandbox, SyncTrigger::Asked, &Ok(moved));
         let mut branches = Vec::new();
         for name in chosen {
             branches.push(Branch { applied: application.apply(&name).await?, name });
@@ -110,27 +114,28 @@ impl Workshop<'_> {
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })
     }
 
-    /// Everything into refs, nothing into a tree.
-    async fn fetch(
+    /// Everything into refs, nothing into a tree. What there is, and what the refs were before.
+    pub(crate) async fn fetch(
         &self,
         sandbox: &AgentSandbox,
         connection: &Connection,
         repository: &Repository,
-    ) -> Result<Survey, AgentError> {
+    ) -> Result<(Survey, Known), AgentError> {
         let refs = sandbox.refs();
         let inside = tree(connection, &connection.layout.workspace);
         let survey = async { Ok::<_, AgentError>(inside.survey().await?) };
         let known = async { Ok::<_, AgentError>(repository.known(&refs).await?) };
         let (survey, known) = tokio::try_join!(survey, known)?;
         let link = self.link(&sandbox.row, &connection.layout);
-        if missing(&known, &refs, &survey).is_empty() {
+        let names = Names { commits: &|branch| refs.commits(branch), work: &|branch| refs.work(branch) };
+        if missing(&known, &names, &survey).is_empty() {
             tracing::debug!("the host has everything already");
         } else {
             repository.fetch_from(&link, &refs, &wanted(&survey)).await?;
         }
         let without = survey.snapshots.iter().filter(|snapshot| snapshot.work.is_none());
         repository.forget_work(&refs, &known, without.map(|snapshot| &snapshot.branch)).await?;
-        Ok(survey)
+        Ok((survey, known))
     }
 
     /// What would be lost with the sandbox. It must be running.
@@ -142,11 +147,14 @@ impl Workshop<'_> {
         let refs = sandbox.refs();
         let known = repository.known(&refs).await?;
         let mut unsynced = Unsynced::default();
-        for branch in missing(&known, &refs, &survey) {
+        // What came by itself is safe, and still nothing that the user has heard of.
+        let names =
+            Names { commits: &|branch| refs.seen_commits(branch), work: &|branch| refs.seen_work(branch) };
+        for branch in missing(&known, &names, &survey) {
             if self.held(&repository, &branch, &survey).await? {
                 continue;
             }
-            let known = known.get(&refs.commits(&branch));
+            let known = known.get(&refs.seen_commits(&branch));
             // Named relative to what the host has only where the sandbox has that, too.
             let known = known.filter(|id| survey.trees.branches.iter().any(|(_, inside)| inside == *id));
             let description = inside.describe(&branch, known).await?;
@@ -176,13 +184,19 @@ impl Workshop<'_> {
     }
 }
 
-/// The branches whose commits or uncommitted work the host's refs have not.
-fn missing(known: &Known, refs: &SandboxRefs, survey: &Survey) -> BTreeSet<BranchName> {
+/// Which refs to look at for a branch.
+struct Names<'a> {
+    commits: &'a dyn Fn(&BranchName) -> String,
+    work: &'a dyn Fn(&BranchName) -> String,
+}
+
+/// The branches whose commits or uncommitted work those refs have not.
+fn missing(known: &Known, names: &Names<'_>, survey: &Survey) -> BTreeSet<BranchName> {
     let commits = survey.trees.branches.iter();
     let commits =
-        commits.filter(|(name, id)| known.get(&refs.commits(name)) != Some(id)).map(|(name, _)| name);
+        commits.filter(|(name, id)| known.get(&(names.commits)(name)) != Some(id)).map(|(name, _)| name);
     let work = survey.snapshots.iter().filter(|snapshot| {
-        snapshot.work.is_some() && known.get(&refs.work(&snapshot.branch)) != snapshot.work.as_ref()
+        snapshot.work.is_some() && known.get(&(names.work)(&snapshot.branch)) != snapshot.work.as_ref()
     });
     commits.chain(work.map(|snapshot| &snapshot.branch)).cloned().collect()
 }

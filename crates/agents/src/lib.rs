@@ -2,7 +2,9 @@
 //! how the work comes home. It calls the engine and the workspace, and prints nothing.
 
 mod arrival;
+mod background;
 mod dotenv;
+mod drift;
 mod env_files;
 mod error;
 mod homecoming;
@@ -16,7 +18,9 @@ mod workshop;
 mod worktrees;
 
 pub use arrival::{Ready, StartRequest, Step, has_program};
+pub use background::SyncEntry;
 pub use dotenv::LeftOut;
+pub use drift::Given;
 pub use error::AgentError;
 pub use homecoming::{Branch, Homecoming, SyncRequest, Unsynced, Which};
 pub use login::{LoginError, Signed};

@@ -1,10 +1,13 @@
 //! What is remembered of an agent's sandbox: a small file beside its home, which nothing inside can reach.
 
-use palisade_core::{HostPath, SandboxDir};
+use palisade_core::{HostPath, SandboxDir, SyncMode};
+use palisade_engine::{Errand, When};
 use palisade_workspace::BranchName;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
 
 const VERSION: u32 = 1;
 const FILE: &str = "agent.json";
@@ -23,6 +26,16 @@ pub struct Record {
     /// Files that sessions have as variables, in their order.
     #[serde(default)]
     pub env_load: Vec<String>,
+    /// When its work is brought into refs by itself.
+    #[serde(default)]
+    pub sync: SyncMode,
+    /// How long nothing has to move for that, when it is to be idle.
+    #[serde(default = "default_idle")]
+    pub idle_seconds: u32,
+}
+
+fn default_idle() -> u32 {
+    30
 }
 
 impl Record {
@@ -34,7 +47,19 @@ impl Record {
             agent: agent.into(),
             env_files: Vec::new(),
             env_load: Vec::new(),
+            sync: SyncMode::Manual,
+            idle_seconds: default_idle(),
         }
+    }
+
+    /// What the sandbox's keeper is to do besides: `command` brings the work, see [`crate::Workshop::sync_refs`].
+    pub fn errand(&self, command: Vec<OsString>) -> Option<Errand> {
+        let when = match self.sync {
+            SyncMode::Manual => return None,
+            SyncMode::OnCommit => When::OnCommit,
+            SyncMode::OnIdle => When::OnIdle { after: Duration::from_secs(self.idle_seconds.into()) },
+        };
+        Some(Errand { when, command })
     }
 
     /// The host's branch that was sent in last.
@@ -80,6 +105,19 @@ mod tests {
         record.write(&dir).unwrap();
         assert_eq!(Record::read(&dir).unwrap().as_ref(), Some(&record));
         assert_eq!(record.branch(), Some(branch));
+    }
+
+    #[test]
+    fn a_record_of_before_there_were_modes_is_manual_and_the_others_give_orders() {
+        let old = r#"{"version":1,"repository":"/r","branch":"b","agent":"a"}"#;
+        let mut record: Record = serde_json::from_str(old).unwrap();
+        assert_eq!(
+            (record.sync, record.idle_seconds, record.errand(Vec::new())),
+            (SyncMode::Manual, 30, None)
+        );
+        record.sync = SyncMode::OnIdle;
+        let when = When::OnIdle { after: Duration::from_secs(30) };
+        assert_eq!(record.errand(Vec::new()), Some(Errand { when, command: Vec::new() }));
     }
 
     #[test]

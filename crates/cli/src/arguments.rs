@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Completions(commands::completions::Arguments),
     #[command(name = "__git-transport", hide = true)]
     GitTransport(commands::git_transport::Arguments),
+    #[command(name = commands::agent::BACKGROUND, hide = true)]
+    BackgroundSync(commands::agent::background::Arguments),
     #[command(name = crate::telemetry::KEEPER, hide = true)]
     Keeper(commands::keeper::Arguments),
     #[command(name = "__wrapped", hide = true)]

@@ -4,6 +4,7 @@
 use crate::arguments::{GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
+use palisade_agents::Record;
 use palisade_backend_container::{ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
 use palisade_config::manifest::{Catalogue, CatalogueSources};
@@ -13,7 +14,7 @@ use palisade_config::{
 use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, HostPath, ImageReference, Method, Origin, Policy, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
-use palisade_engine::{Engine, EngineConfig};
+use palisade_engine::{Engine, EngineConfig, Errand};
 use palisade_store::{Row, Store};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,14 @@ pub(crate) fn arm_faults() {
     if let Some(plan) = std::env::var_os(FAULT_VARIABLE).and_then(|plan| plan.into_string().ok()) {
         palisade_host::fault::arm(&plan);
     }
+}
+
+/// What a command was given that counts as settings, beyond what every command takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Said<'a> {
+    pub(crate) policy: Option<&'a PolicyFlags>,
+    /// The sync mode of an agent.
+    pub(crate) sync: Option<&'a str>,
 }
 
 #[derive(Debug)]
@@ -52,26 +61,22 @@ impl Context {
 
     /// For commands that make a policy or show the settings.
     pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
-        Self::found_from(global, policy, None)
+        Self::found_from(global, Said { policy, sync: None }, None)
     }
 
     /// For a command about a directory that need not be the current one: it is that directory's project which counts.
     pub(crate) fn with_project_of(
         global: &GlobalFlags,
-        policy: &PolicyFlags,
+        said: Said<'_>,
         directory: Option<&Path>,
     ) -> Result<Self, Failure> {
-        Self::found_from(global, Some(policy), directory)
+        Self::found_from(global, said, directory)
     }
 
-    fn found_from(
-        global: &GlobalFlags,
-        policy: Option<&PolicyFlags>,
-        directory: Option<&Path>,
-    ) -> Result<Self, Failure> {
+    fn found_from(global: &GlobalFlags, said: Said<'_>, directory: Option<&Path>) -> Result<Self, Failure> {
         let state = state_directory()?;
         let project = project(&state, directory)?;
-        let context = Self::new(state, global, policy, project)?;
+        let context = Self::new(state, global, said, project)?;
         let selection = context.settings.method();
         crate::telemetry::selected(selection.method, || selection.origin.to_string());
         Ok(context)
@@ -80,7 +85,7 @@ impl Context {
     /// For commands about sandboxes that exist already: what a project's file says, or whether it is trusted, must
     /// not keep anyone from stopping or removing one.
     pub(crate) fn without_project(global: &GlobalFlags) -> Result<Self, Failure> {
-        Self::new(state_directory()?, global, None, None)
+        Self::new(state_directory()?, global, Said::default(), None)
     }
 
     /// For a wrapper: everything as it was recorded. Of the caller's environment only logging and telemetry count.
@@ -145,10 +150,10 @@ impl Context {
     fn new(
         state: HostPath,
         global: &GlobalFlags,
-        policy: Option<&PolicyFlags>,
+        said: Said<'_>,
         project: Option<ProjectSource>,
     ) -> Result<Self, Failure> {
-        let settings = settings(global, policy, project)?;
+        let settings = settings(global, said, project)?;
         crate::logging::start(&settings, &global.command);
         let process = process_config(state)?;
         let endpoints = endpoints(&process);
@@ -255,7 +260,7 @@ impl Context {
 
 fn settings(
     global: &GlobalFlags,
-    policy: Option<&PolicyFlags>,
+    said: Said<'_>,
     project: Option<ProjectSource>,
 ) -> Result<Settings, Failure> {
     let mut flags = Flags {
@@ -264,7 +269,8 @@ fn settings(
         log_format: global.log_format.clone(),
         ..Flags::default()
     };
-    if let Some(policy) = policy {
+    flags.agent_sync = said.sync.map(str::to_owned);
+    if let Some(policy) = said.policy {
         flags.network.clone_from(&policy.network);
         flags.allow.clone_from(&policy.allow);
         flags.host_ports.clone_from(&policy.host_ports);
@@ -459,10 +465,17 @@ fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings
         uid_base: settings.uid_base.value,
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
-        errand: Box::new(|_| None),
+        errand: Box::new(errand),
         backends: Box::new(Backends::new(process, container)),
         tell: Box::new(crate::output::warning),
     }))
+}
+
+/// What a sandbox's keeper is to do besides: an agent's work comes into refs by itself. Only keepers ask.
+fn errand(row: &Row) -> Option<Errand> {
+    let record = Record::read(row.spec.dir.as_ref()?);
+    let record = record.inspect_err(|error| tracing::warn!(%error, "the agent's record cannot be read"));
+    record.ok()??.errand(vec![this_program().ok()?.into(), crate::commands::agent::BACKGROUND.into()])
 }
 
 /// Reads `DIR[:ro]`.

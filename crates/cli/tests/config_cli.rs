@@ -114,14 +114,21 @@ fn config_show_is_a_table_with_or_without_origins() {
         ("log.level", "warn"),
         ("log.format", "text"),
         ("attach.detach_keys", "ctrl-\\,d"),
+        ("agent.env_files", "[\".env\", \".env.*\"]"),
+        ("agent.env_load", "[\".env\", \".env.local\"]"),
+        ("agent.login", "{}"),
+        ("agent.max_fetch", "8G"),
+        ("agent.max_fetch_time", "30m"),
+        ("agent.sync", "manual"),
+        ("agent.idle", "30s"),
         ("root.uid_base", "1910000000"),
     ];
-    let mut plain = "KEY                 VALUE\n".to_owned();
-    let mut with_origin = "KEY                 VALUE       ORIGIN\n".to_owned();
+    let mut plain = format!("{:<20}  VALUE\n", "KEY");
+    let mut with_origin = format!("{:<20}  {:<22}  ORIGIN\n", "KEY", "VALUE");
     for (key, value) in values {
-        plain.push_str(&format!("{key:<18}  {value}\n"));
+        plain.push_str(&format!("{key:<20}  {value}\n"));
         let origin = if key == "resources.pids" { "project WORK/.palisade/config.toml:2" } else { "default" };
-        with_origin.push_str(&format!("{key:<18}  {value:<10}  {origin}\n"));
+        with_origin.push_str(&format!("{key:<20}  {value:<22}  {origin}\n"));
     }
     assert_eq!(redacted(&instance, instance.run(["config", "show"])), outcome(&plain, "", 0));
     assert_eq!(

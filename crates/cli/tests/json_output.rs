@@ -42,8 +42,11 @@ fn every_json_output_is_what_its_schema_says() {
             std::process::Command::new("git").args(line.split(' ')).current_dir(instance.work()).status();
         assert!(git.unwrap().success());
     }
-    instance.run(["agent", "start", "--agent", "shell", "--task", "true", "project"]).ok();
+    instance
+        .run(["agent", "start", "--agent", "shell", "--sync", "on-idle", "--task", "echo x > x", "project"])
+        .ok();
     let seen = [
+        ("agent-log", vec!["agent", "log", "--sync", "--json", "project"]),
         ("agent-ls", vec!["agent", "ls", "--json"]),
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),

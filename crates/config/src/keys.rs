@@ -24,6 +24,8 @@ pub enum Setting {
     Login,
     MaxFetch,
     MaxFetchTime,
+    AgentSync,
+    AgentIdle,
     UidBase,
 }
 
@@ -267,6 +269,28 @@ pub const KEYS: &[KeyDoc] = &[
         project: ProjectRule::Never,
     },
     KeyDoc {
+        setting: Setting::AgentSync,
+        key: "agent.sync",
+        aliases: &[],
+        kind: "one of manual, on-commit, on-idle",
+        default: "manual",
+        help: "When an agent's work is brought into refs of the host's repository by itself.",
+        environment: None,
+        flag: Some("--sync"),
+        project: ProjectRule::Free,
+    },
+    KeyDoc {
+        setting: Setting::AgentIdle,
+        key: "agent.idle",
+        aliases: &[],
+        kind: "a span of time such as \"30s\"",
+        default: "30s",
+        help: "With agent.sync = \"on-idle\": how long nothing has to move before the work is brought.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Free,
+    },
+    KeyDoc {
         setting: Setting::UidBase,
         key: "root.uid_base",
         aliases: &[],
@@ -372,8 +396,8 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, LogFormat, LogLevel, Login, MaxFetch,
-            MaxFetchTime, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
+            AgentIdle, AgentSync, Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, LogFormat, LogLevel,
+            Login, MaxFetch, MaxFetchTime, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
         };
         let all = [
             Method,
@@ -395,6 +419,8 @@ mod tests {
             Login,
             MaxFetch,
             MaxFetchTime,
+            AgentSync,
+            AgentIdle,
             UidBase,
         ];
         assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);

@@ -9,8 +9,8 @@ use crate::settings::Valued;
 use crate::sources::Flags;
 use crate::value::Written;
 use palisade_core::{
-    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, Origin, TimeSpan,
-    printable,
+    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, Origin, SyncMode,
+    TimeSpan, printable,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -34,6 +34,8 @@ pub(crate) struct Layer {
     pub(crate) login: Vec<Valued<LoginVariable>>,
     pub(crate) max_fetch: Option<Valued<ByteSize>>,
     pub(crate) max_fetch_time: Option<Valued<TimeSpan>>,
+    pub(crate) agent_sync: Option<Valued<SyncMode>>,
+    pub(crate) agent_idle: Option<Valued<TimeSpan>>,
     pub(crate) uid_base: Option<Valued<u32>>,
 }
 
@@ -77,6 +79,10 @@ impl Layer {
             Setting::MaxFetchTime => {
                 self.max_fetch_time = Some(Valued { value: written.span(expected)?, origin });
             }
+            Setting::AgentSync => {
+                self.agent_sync = Some(Valued { value: written.sync_mode(expected)?, origin });
+            }
+            Setting::AgentIdle => self.agent_idle = Some(Valued { value: written.span(expected)?, origin }),
             Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),
         }
         Ok(())
@@ -144,6 +150,7 @@ impl Layer {
             (Setting::Pids, &flags.pids),
             (Setting::Tmp, &flags.tmp),
             (Setting::Opt, &opt),
+            (Setting::AgentSync, &flags.agent_sync),
             (Setting::LogLevel, &flags.log_level),
             (Setting::LogFormat, &flags.log_format),
         ];

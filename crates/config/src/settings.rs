@@ -7,7 +7,7 @@ use crate::logging::{LogFormat, LogLevel};
 use crate::login::LoginVariable;
 use palisade_core::{
     Access, AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Limit, LimitSource, Method,
-    Mount, Network, Origin, Policy, Resources, Selection, TimeSpan, Workspace,
+    Mount, Network, Origin, Policy, Resources, Selection, SyncMode, TimeSpan, Workspace,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -73,6 +73,8 @@ pub struct Settings {
     pub login: Vec<Valued<LoginVariable>>,
     pub max_fetch: Valued<ByteSize>,
     pub max_fetch_time: Valued<TimeSpan>,
+    pub agent_sync: Valued<SyncMode>,
+    pub agent_idle: Valued<TimeSpan>,
     pub uid_base: Valued<u32>,
     pub project: Option<Project>,
 }
@@ -111,6 +113,8 @@ impl Default for Settings {
             login: Vec::new(),
             max_fetch: Valued::default_of(ByteSize(8 * ByteSize::GIB)),
             max_fetch_time: Valued::default_of(TimeSpan(Duration::from_secs(1800))),
+            agent_sync: Valued::default_of(SyncMode::Manual),
+            agent_idle: Valued::default_of(TimeSpan(Duration::from_secs(30))),
             uid_base: Valued::default_of(1_910_000_000),
             project: None,
         }
@@ -134,6 +138,8 @@ impl Settings {
         self.env_load.replace_with(layer.env_load);
         self.max_fetch.replace_with(layer.max_fetch);
         self.max_fetch_time.replace_with(layer.max_fetch_time);
+        self.agent_sync.replace_with(layer.agent_sync);
+        self.agent_idle.replace_with(layer.agent_idle);
         self.uid_base.replace_with(layer.uid_base);
         for variable in layer.login {
             self.login.retain(|known| known.value.name != variable.value.name);
@@ -217,6 +223,8 @@ impl Settings {
             Setting::Login => list(key, &self.login, ToString::to_string),
             Setting::MaxFetch => one(self.max_fetch.value.to_string(), &self.max_fetch.origin),
             Setting::MaxFetchTime => one(self.max_fetch_time.value.to_string(), &self.max_fetch_time.origin),
+            Setting::AgentSync => one(self.agent_sync.value.to_string(), &self.agent_sync.origin),
+            Setting::AgentIdle => one(self.agent_idle.value.to_string(), &self.agent_idle.origin),
             Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),
         }
     }

@@ -41,6 +41,7 @@ pub struct Flags {
     pub opt: Option<bool>,
     pub tools: Vec<String>,
     pub mounts: Vec<String>,
+    pub agent_sync: Option<String>,
     pub log_level: Option<String>,
     pub log_format: Option<String>,
 }

@@ -5,7 +5,7 @@ use crate::logging::{LogFormat, LogLevel};
 use palisade_core::policy::parse_mount;
 use palisade_core::{
     AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, SecretReference,
-    TimeSpan,
+    SyncMode, TimeSpan,
 };
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -140,6 +140,10 @@ impl Written<'_> {
 
     pub(crate) fn pids(&self, expected: &str) -> Checked<u32> {
         self.number(&PIDS, expected)
+    }
+
+    pub(crate) fn sync_mode(&self, expected: &str) -> Checked<SyncMode> {
+        self.parsed(expected)
     }
 
     pub(crate) fn uid_base(&self, expected: &str) -> Checked<u32> {

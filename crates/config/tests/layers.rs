@@ -7,7 +7,8 @@ mod support;
 use palisade_config::{Entry, Flags, KEYS, Settings, load};
 use palisade_core::policy::parse_mount;
 use palisade_core::{
-    ByteSize, CpuCount, HostPath, Limit, Method, Network, Origin, Policy, Resources, Selection, Workspace,
+    ByteSize, CpuCount, HostPath, Limit, Method, Network, Origin, Policy, Resources, Selection, SyncMode,
+    Workspace,
 };
 use support::Scene;
 
@@ -136,6 +137,23 @@ fn the_base_of_uids_is_the_systems_or_the_users() {
     let found = load(&sources).unwrap().uid_base;
     let file = sources.user.unwrap().display().to_string();
     assert_eq!((found.value, found.origin), (200_000, Origin::User { file, line: 2 }));
+}
+
+#[test]
+fn how_an_agents_work_comes_is_anybodys_to_say_and_a_flags_in_the_end() {
+    let scene = Scene::new();
+    let mut sources = scene.system("[agent]\nsync = 'on-idle'\nidle = '5m'\n");
+    let found = load(&sources).unwrap();
+    assert_eq!((found.agent_sync.value, found.agent_idle.value.to_string()), (SyncMode::OnIdle, "5m".into()));
+    sources.flags.agent_sync = Some("on-commit".into());
+    let found = load(&sources).unwrap().agent_sync;
+    assert_eq!((found.value, found.origin), (SyncMode::OnCommit, Origin::Flag { flag: "--sync".into() }));
+    for (wrong, told) in
+        [("sync = 'always'", "agent.sync"), ("idle = 30", "agent.idle"), ("idle = '0s'", "agent.idle")]
+    {
+        let problem = load(&scene.system(&format!("[agent]\n{wrong}\n"))).unwrap_err().to_string();
+        assert!(problem.contains(told), "{problem}");
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! Whoever follows is woken by the kernel when a file of the state directory is written, which every new event does.
 //! Where the kernel gives no such watch any more, it looks once a second.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, now};
 use crate::error::EngineError;
-use palisade_core::SandboxId;
+use palisade_core::{Event, SandboxId};
 use palisade_store::{EVENTS_KEPT, StoredEvent};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::time::Duration;
@@ -28,6 +28,12 @@ pub struct Events<'a> {
 }
 
 impl Engine {
+    /// Records that something happened to a sandbox.
+    pub fn note(&self, id: &SandboxId, event: &Event) -> Result<(), EngineError> {
+        self.store()?.append_event(id, event, now())?;
+        Ok(())
+    }
+
     /// Events of a sandbox that are not older than `since`, in unix milliseconds.
     pub fn events(&self, name: &str, since: i64) -> Result<Events<'_>, EngineError> {
         let id = self.row(name)?.id().clone();

@@ -92,6 +92,11 @@ impl<'a> Application<'a> {
         Ok(Self { repository, refs, checked_out, on_divergence, known, status })
     }
 
+    /// What the host knows of the sandbox.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
     pub async fn apply(&self, branch: &BranchName) -> Result<Applied, GitError> {
         let fetched = self.known.fetched(self.refs, branch)?;
         if fetched.branch == *self.checked_out {

@@ -4,9 +4,10 @@
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
-use palisade_core::printable;
-use std::collections::BTreeMap;
+use palisade_core::{MovedRef, printable};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::time::Duration;
 
 /// Git wants a host's name; the transport knows where it goes without one.
@@ -189,12 +190,83 @@ impl Repository {
         self.git(["update-ref", "--stdin", "-z"]).input(deletions).bytes().await.map(drop)
     }
 
-    /// Whether some ref leads to a commit.
+    /// Remembers that the user was told of everything that is known of a sandbox.
+    pub async fn mark_seen(&self, refs: &SandboxRefs, known: &Known) -> Result<(), GitError> {
+        let all = refs.all();
+        let below = |name: &str, part: &str| -> Option<String> {
+            let rest = name.strip_prefix(&all)?.strip_prefix(part)?;
+            Some(format!("{all}seen/{part}{rest}"))
+        };
+        let mut changes = String::new();
+        let mut current = BTreeSet::new();
+        for (name, id) in &known.0 {
+            let Some(seen) = below(name, "heads/").or_else(|| below(name, "work/")) else { continue };
+            if known.get(&seen) != Some(id) {
+                let _ = write!(changes, "update {seen}\0{id}\0\0");
+            }
+            current.insert(seen);
+        }
+        let marks = known.0.keys().filter(|name| name.starts_with(&format!("{all}seen/")));
+        for gone in marks.filter(|name| !current.contains(*name)) {
+            let _ = write!(changes, "delete {gone}\0\0");
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.git(["update-ref", "--stdin", "-z"]).input(changes).bytes().await.map(drop)
+    }
+
+    /// What a sandbox's refs became between two looks, without what is ours to remember.
+    pub async fn moved(
+        &self,
+        refs: &SandboxRefs,
+        before: &Known,
+        after: &Known,
+    ) -> Result<Vec<MovedRef>, GitError> {
+        let (heads, work) = (format!("{}heads/", refs.all()), format!("{}work/", refs.all()));
+        let names: BTreeSet<&String> = before.0.keys().chain(after.0.keys()).collect();
+        let mut moved = Vec::new();
+        for name in names {
+            let (from, to) = (before.get(name), after.get(name));
+            let is_head = name.starts_with(&heads);
+            if from == to || !(is_head || name.starts_with(&work)) {
+                continue;
+            }
+            let commits = match to.filter(|_| is_head) {
+                Some(to) => self.count_new(refs, from, to).await?,
+                None => 0,
+            };
+            let text = |id: Option<&ObjectId>| id.map(|id| id.as_str().to_owned());
+            moved.push(MovedRef { name: name.clone(), from: text(from), to: text(to), commits });
+        }
+        Ok(moved)
+    }
+
+    /// Commits that a branch has beyond where it was, or, when it is new, beyond all that is not the sandbox's.
+    async fn count_new(
+        &self,
+        refs: &SandboxRefs,
+        from: Option<&ObjectId>,
+        to: &ObjectId,
+    ) -> Result<u32, GitError> {
+        let own = format!("--exclude={}*", refs.all());
+        let known = match from {
+            Some(from) => vec!["--not".to_owned(), from.to_string()],
+            None => vec!["--not".to_owned(), own, "--all".to_owned()],
+        };
+        let question = ["rev-list".to_owned(), "--count".to_owned(), to.to_string()].into_iter().chain(known);
+        let answer = self.git(question).text().await?;
+        answer.parse().map_err(|_| GitError::Answer { what: "rev-list".into(), answer: printable(&answer) })
+    }
+
+    /// Whether a branch, a tag or another remote's side leads to a commit: something of the user's own.
     pub async fn leads_to(&self, id: &ObjectId) -> Result<bool, GitError> {
         if !self.git(["cat-file", "-e", &format!("{id}^{{commit}}")]).succeeds().await? {
             return Ok(false);
         }
-        let containing = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", id.as_str()];
+        let containing = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", id.as_str()]
+            .into_iter()
+            .chain(["refs/heads", "refs/remotes", "refs/tags"]);
         Ok(!self.git(containing).bytes().await?.is_empty())
     }
 

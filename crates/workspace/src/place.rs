@@ -53,6 +53,21 @@ impl NotUsable {
     }
 }
 
+impl Repository {
+    /// The repository whose working tree has its top exactly here, whatever it is at: for its refs.
+    pub async fn find(git: &Git, top: &HostPath) -> Result<Self, NotUsable> {
+        let gone = || NotUsable::NoRepository(top.clone());
+        if !top.as_path().is_dir() {
+            return Err(gone());
+        }
+        let (version, found) = tokio::join!(git.require(), ask(git, top));
+        version?;
+        let found = found?;
+        // One further up is another repository.
+        if found.root == *top { Ok(found.repository) } else { Err(gone()) }
+    }
+}
+
 impl Place {
     /// With a git that has all that is used here.
     pub async fn find(git: &Git, directory: &HostPath) -> Result<Self, NotUsable> {
@@ -82,7 +97,15 @@ const QUESTIONS: [&str; 11] = [
     "HEAD",
 ];
 
-async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
+/// What git answered, before it matters what the repository is at.
+struct Found {
+    repository: Repository,
+    root: HostPath,
+    history: History,
+    at: Vec<Vec<u8>>,
+}
+
+async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsable> {
     let repository = git.unguarded(directory);
     // Neither runs anything, whatever the configuration says.
     let (listing, answers) = tokio::try_join!(
@@ -99,8 +122,16 @@ async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
         _ => return Err(NotUsable::NoRepository(directory.clone())),
     };
     let root = HostPath::new(path(root)).map_err(|_| NotUsable::NoRepository(directory.clone()))?;
+    let places = Places { own: path(own), common: path(common) };
+    let history = if *shallow == b"true" { History::Shallow } else { History::Whole };
+    let at = at.iter().map(|line| line.to_vec()).collect();
+    Ok(Found { repository: repository.guarded(&listing, places), root, history, at })
+}
+
+async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
+    let Found { repository, root, history, at } = ask(git, directory).await?;
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
-    let (head, branch) = match at {
+    let (head, branch) = match at.as_slice() {
         [head, branch] => (ObjectId::parse(&text(head)), text(branch)),
         // The question itself is the answer when there is no commit.
         [_] => return Err(NotUsable::NoCommit(root)),
@@ -109,7 +140,5 @@ async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
     let head = head.ok_or_else(|| NotUsable::NoCommit(root.clone()))?;
     let branch = branch.strip_prefix("refs/heads/").and_then(|name| BranchName::new(name).ok());
     let branch = branch.ok_or_else(|| NotUsable::Detached(root.clone()))?;
-    let places = Places { own: path(own), common: path(common) };
-    let history = if *shallow == b"true" { History::Shallow } else { History::Whole };
-    Ok(Place { repository: repository.guarded(&listing, places), root, branch, head, history })
+    Ok(Place { repository, root, branch, head, history })
 }

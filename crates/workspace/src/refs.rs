@@ -116,6 +116,15 @@ impl SandboxRefs {
         format!("refs/palisade/{}/work/{branch}", self.0)
     }
 
+    /// The commits and the work of a branch that its user was told of: what only came by itself is not among them.
+    pub fn seen_commits(&self, branch: &BranchName) -> String {
+        format!("refs/palisade/{}/seen/heads/{branch}", self.0)
+    }
+
+    pub fn seen_work(&self, branch: &BranchName) -> String {
+        format!("refs/palisade/{}/seen/work/{branch}", self.0)
+    }
+
     /// What was last laid into the host's working tree.
     pub fn applied(&self) -> String {
         format!("refs/palisade/{}/applied", self.0)

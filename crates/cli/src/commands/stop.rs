@@ -18,6 +18,7 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let row = context.engine.store()?.find(&arguments.name)?;
+    super::agent::background::before_stop(context, &arguments.name).await?;
     let since = crate::context::now();
     let outcome = context.engine.stop(&arguments.name, Duration::from_secs(arguments.grace)).await?;
     for notice in context.engine.notices(row.id(), since)? {

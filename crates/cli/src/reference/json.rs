@@ -28,6 +28,10 @@ fn outputs() -> Vec<Output> {
             "palisade agent ls",
             "Every sandbox in which an agent works.",
         ),
+        output::<Vec<palisade_agents::SyncEntry>>(
+            "palisade agent log",
+            "With `--sync`: every sync that moved something or failed, oldest first.",
+        ),
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),

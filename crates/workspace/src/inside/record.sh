@@ -28,6 +28,10 @@ record() (
     GIT_COMMITTER_NAME=palisade GIT_COMMITTER_EMAIL=palisade@localhost GIT_COMMITTER_DATE='1000000000 +0000'
     export GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
     work=$(git -c commit.gpgSign=false commit-tree "$tree" -p "$2" -m 'Uncommitted work')
-    git update-ref "refs/palisade/work/$1" "$work"
+    # Left alone when it is there already: whoever watches the refs would take it for news.
+    case "${refs-}" in
+        *"refs/palisade/work/$1 $work "*) ;;
+        *) git update-ref "refs/palisade/work/$1" "$work" ;;
+    esac
     echo "$work"
 )

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::AgentSandbox;
-use palisade_core::{HostPath, SandboxName, State, printable};
+use palisade_core::{HostPath, SandboxName, State, SyncMode, printable, time};
 use palisade_engine::Summary;
 use serde::Serialize;
 
@@ -29,11 +29,15 @@ pub(crate) struct Listed<'a> {
     repository: &'a HostPath,
     /// The host's branch that was sent in last.
     branch: Option<String>,
+    /// When its work comes into refs by itself.
+    sync: SyncMode,
+    /// When a sync last moved something, in unix milliseconds.
+    synced_at: Option<i64>,
 }
 
 impl<'a> Listed<'a> {
     /// The state as it really is, which may be worse than what was recorded.
-    fn new(sandbox: &'a AgentSandbox, summaries: &'a [Summary]) -> Self {
+    fn new(sandbox: &'a AgentSandbox, synced_at: Option<i64>, summaries: &'a [Summary]) -> Self {
         let record = &sandbox.record;
         let summary = summaries.iter().find(|summary| summary.id == *sandbox.row.id());
         Self {
@@ -43,6 +47,8 @@ impl<'a> Listed<'a> {
             agent: &record.agent,
             repository: &record.repository,
             branch: record.branch().map(|branch| branch.to_string()),
+            sync: record.sync,
+            synced_at,
         }
     }
 }
@@ -51,7 +57,12 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
     let workshop = workshop(context)?;
     let sandboxes = workshop.all()?;
     let (summaries, _) = context.engine.list()?;
-    let listed: Vec<Listed<'_>> = sandboxes.iter().map(|sandbox| Listed::new(sandbox, &summaries)).collect();
+    let mut listed = Vec::new();
+    for sandbox in &sandboxes {
+        let syncs = workshop.syncs(sandbox)?;
+        let synced_at = syncs.iter().rev().find(|sync| sync.error.is_none()).map(|sync| sync.at);
+        listed.push(Listed::new(sandbox, synced_at, &summaries));
+    }
     if arguments.json {
         output::json(&listed)?;
         return Ok(OK);
@@ -62,11 +73,16 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
             one.state.to_string(),
             printable(one.agent),
             printable(one.branch.as_deref().unwrap_or("-")),
+            one.sync.to_string(),
+            one.synced_at.map_or_else(|| "-".to_owned(), time::utc),
             printable(&one.repository.as_path().to_string_lossy()),
             one.error.map(printable).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
-    output::data(&output::table(&["NAME", "STATE", "AGENT", "BRANCH", "REPOSITORY", ""], &rows))?;
+    output::data(&output::table(
+        &["NAME", "STATE", "AGENT", "BRANCH", "SYNC", "SYNCED", "REPOSITORY", ""],
+        &rows,
+    ))?;
     Ok(OK)
 }

@@ -1,7 +1,9 @@
 //! `palisade agent …`: coding agents at work on a repository, each in a sandbox of its own.
 
 mod attach;
+pub(crate) mod background;
 mod install;
+pub(crate) mod log;
 pub(crate) mod ls;
 mod rm;
 mod start;
@@ -13,7 +15,7 @@ mod worktree;
 use super::{exec, stop};
 use crate::Status;
 use crate::arguments::GlobalFlags;
-use crate::context::{self, Context};
+use crate::context::{self, Context, Said};
 use crate::failure::Failure;
 use palisade_agents::{AgentSandbox, Workshop};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
@@ -37,16 +39,22 @@ pub(crate) enum Command {
     Attach(attach::Arguments),
     Exec(exec::Arguments),
     Diff(work::Arguments),
-    Log(work::Arguments),
+    Log(log::Arguments),
     Stop(stop::Arguments),
     Rm(rm::Arguments),
     Worktree(worktree::Arguments),
 }
 
+/// The hidden command that a keeper runs.
+pub(crate) const BACKGROUND: &str = "__sync";
+
 /// `start` makes a policy, so the project's settings count; the others are about sandboxes that exist.
 pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Result<Context, Failure> {
     match &arguments.command {
-        Command::Start(start) => Context::with_project_of(global, &start.policy, start.directory.as_deref()),
+        Command::Start(start) => {
+            let said = Said { policy: Some(&start.policy), sync: start.sync.as_deref() };
+            Context::with_project_of(global, said, start.directory.as_deref())
+        }
         _ => Context::without_project(global),
     }
 }
@@ -59,8 +67,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         Command::Ls(arguments) => ls::run(context, &arguments),
         Command::Attach(arguments) => attach::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,
-        Command::Diff(arguments) => work::run(context, &arguments, work::Kind::Diff).await,
-        Command::Log(arguments) => work::run(context, &arguments, work::Kind::Log).await,
+        Command::Diff(arguments) => work::run(context, &arguments).await,
+        Command::Log(arguments) => log::run(context, &arguments).await,
         Command::Stop(arguments) => stop::run(context, &arguments).await,
         Command::Rm(arguments) => rm::run(context, &arguments).await,
         Command::Worktree(arguments) => worktree::run(context, &arguments).await,

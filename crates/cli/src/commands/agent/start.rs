@@ -7,10 +7,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
-use palisade_agents::{Install, Profile, Profiles, Ready, Signed, StartRequest, Workshop};
+use palisade_agents::{Given, Install, Profile, Profiles, Ready, Signed, StartRequest, Workshop};
 use palisade_core::{
     ExitCode, Foundation, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Secret,
-    Workspace, printable,
+    SyncMode, SyncTrigger, Workspace, printable,
 };
 use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
 use palisade_engine::{Connection, SessionStart};
@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     /// Start the agent and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Bring its work into refs/palisade/NAME by itself: manual, on-commit or on-idle [default: as before, or manual]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) sync: Option<String>,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
 }
@@ -104,7 +107,16 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let mut tell = |step| teller.step(&step);
     let variables = palisade_agents::settle(connection, &layout, profile, &signed, &mut tell).await?;
     let program = program.as_str();
-    let work = Work { context, ready: &ready, profile, program, layout: &layout, session, variables };
+    let work = Work {
+        context,
+        workshop: &workshop,
+        ready: &ready,
+        profile,
+        program,
+        layout: &layout,
+        session,
+        variables,
+    };
     match task {
         Some(task) if !arguments.detach => work.to_the_end(&task).await,
         task => {
@@ -125,6 +137,7 @@ pub(crate) fn session(worktree: Option<&BranchName>) -> Result<SessionName, Fail
 
 struct Work<'a> {
     context: &'a Context,
+    workshop: &'a Workshop<'a>,
     ready: &'a Ready,
     profile: &'a Profile,
     /// The word that starts the agent inside.
@@ -153,6 +166,11 @@ impl Work<'_> {
         let ended = relay::run(&connection.client, self.layout, &call, Signals::listen()).await;
         let status = self.context.unless_lost(&connection.row, ended).await?;
         output::note(&format!("{} ended with exit code {status}", self.profile.name));
+        if self.ready.sandbox.record.sync != SyncMode::Manual
+            && let Err(error) = self.workshop.sync_refs(&self.ready.sandbox, SyncTrigger::Ended).await
+        {
+            output::warning(&format!("its work was not brought into refs: {error}"));
+        }
         output::note(&format!("bring its work home: palisade agent sync {}", self.ready.sandbox.name()));
         Ok(status)
     }
@@ -263,6 +281,10 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
         foundation: Foundation::default(),
+        given: given(&arguments.policy, context),
+        sync: arguments.sync.as_ref().map(|_| context.settings.agent_sync.value),
+        default_sync: context.settings.agent_sync.value,
+        idle_seconds: u32::try_from(context.settings.agent_idle.value.0.as_secs()).unwrap_or(u32::MAX),
         env_files: context.settings.env_files.value.clone(),
         env_load: context.settings.env_load.value.clone(),
     })
@@ -275,6 +297,25 @@ fn login(context: &Context, profiles: &Profiles, profile: &Profile) -> Result<Si
     let variable = |name: &str| std::env::var(name).ok();
     let signed = Signed::in_for(profile, profiles, &references, &variable);
     Ok(signed.map_err(palisade_agents::AgentError::from)?)
+}
+
+/// The options about the policy that were said on the command line.
+fn given(flags: &PolicyFlags, context: &Context) -> Vec<Given> {
+    let method = matches!(context.settings.method.origin, Origin::Flag { .. });
+    let all = [
+        (Given::Method, method),
+        (Given::Network, flags.network.is_some()),
+        (Given::Allow, !flags.allow.is_empty()),
+        (Given::HostPorts, !flags.host_ports.is_empty()),
+        (Given::Memory, flags.memory.is_some()),
+        (Given::Cpus, flags.cpus.is_some()),
+        (Given::Pids, flags.pids.is_some()),
+        (Given::Tmp, flags.tmp.is_some()),
+        (Given::Opt, flags.opt),
+        (Given::Tools, !flags.tools.is_empty()),
+        (Given::Mounts, !flags.mounts.is_empty()),
+    ];
+    all.into_iter().filter_map(|(option, said)| said.then_some(option)).collect()
 }
 
 /// Removes the sandbox of an earlier start, unless something in it would be lost.

@@ -75,6 +75,19 @@ fn lines(step: &Step) -> Vec<String> {
         Step::LeftBehind { changes } => vec![format!("note: {changes} uncommitted changes stay behind")],
         Step::Created(name) => vec![format!("sandbox {name} created")],
         Step::Reused(name) => vec![format!("sandbox {name} is there from before")],
+        Step::WithoutEffect(flags) => vec![
+            format!(
+                "warning: {} {} no effect: the sandbox was made before",
+                flags.join(", "),
+                if flags.len() == 1 { "has" } else { "have" }
+            ),
+            "  --fresh makes another one in its place, --name NAME one beside it".into(),
+        ],
+        Step::Syncs(mode) => vec![format!("its work comes into refs by itself: {mode}")],
+        Step::SyncsLater => vec![
+            "warning: the sandbox runs under an older version: its sync mode counts from its next start on"
+                .into(),
+        ],
         Step::Running { already: true } | Step::Sending(_) | Step::Doing(_) => Vec::new(),
         Step::Running { already: false } => vec!["sandbox running".into()],
         Step::Arrived(arrival) => arrived(arrival),
