@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::program::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Child;
@@ -28,6 +29,8 @@ impl<'a> OnTerminal<'a> {
             |error: rustix::io::Errno| Failure::Io { what: "make a terminal".into(), source: error.into() };
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).map_err(io)?;
         grantpt(&screen).and_then(|()| unlockpt(&screen)).map_err(io)?;
+        // Without a size, a program that draws a screen draws nothing.
+        tcsetwinsize(&screen, Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).map_err(io)?;
         let name = ptsname(&screen, Vec::new()).map_err(io)?;
         let name = name.to_string_lossy().into_owned();
         let side = || {

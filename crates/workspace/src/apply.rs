@@ -138,12 +138,15 @@ impl<'a> Application<'a> {
     async fn to_checked_out(&self, fetched: &Fetched) -> Result<Applied, GitError> {
         let head = &self.status.head;
         let target = fetched.target();
-        let (ours, (theirs, hosts)) = tokio::try_join!(self.ours(head), self.apart(&fetched.commits, head))?;
         let laid = [self.refs.applied(), self.refs.applying()].iter().any(|name| self.known.has(name));
         if target == head && !laid {
             return Ok(Applied { commits: Commits::Same, work: Work::None });
         }
-        let tree = WorkingTree::look(self.repository, &self.status, &ours, target).await?;
+        let look = async {
+            let ours = self.ours(head).await?;
+            WorkingTree::look(self.repository, &self.status, &ours, target).await
+        };
+        let (tree, (theirs, hosts)) = tokio::try_join!(look, self.apart(&fetched.commits, head))?;
         if !tree.strange.is_empty() {
             return self.blocked(fetched, theirs, tree.strange).await;
         }
@@ -286,7 +289,10 @@ impl<'a> Application<'a> {
         target: &ObjectId,
         uncommitted: bool,
     ) -> Result<Work, GitError> {
-        self.move_ref(&self.refs.applying(), target, None).await?;
+        // For a run after a kill, and not after a power failure: there, what is half laid blocks as a user's change would.
+        let applying = self.refs.applying();
+        let unsynced = ["-c", "core.fsync=none", "update-ref", &applying, target.as_str()];
+        self.repository.git(unsynced).bytes().await?;
         let paths = tree.become_tree(commit, target).await?;
         let mut transaction = String::from("start\0");
         if commit != head {
