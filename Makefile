@@ -11,7 +11,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # The names of the specifications' own programs; the binary behaves as the one it is started as.
 LINKS := kinfra keystone budgie
 
-.PHONY: help build demo test check bench picture fuzz reference install
+.PHONY: help build demo test check bench images picture fuzz reference install
 
 help: ## List the commands
 	@echo "make <command>"
@@ -29,7 +29,7 @@ demo: ## Install what is needed, build, and watch an agent (a script) at work in
 	scripts/setup build run
 	cargo build --locked -p palisade
 	scripts/build-guest
-	scripts/demo
+	scripts/engines for "$(SANDBOX_METHOD)" scripts/demo
 
 test: ## Install what is needed and run every test, as root and as an ordinary user
 	scripts/setup build run test
@@ -44,6 +44,11 @@ bench: ## Measure against bwrap, srt, docker and git; fails when a bar is missed
 	$(RELEASE)
 	scripts/build-guest
 	scripts/bench
+
+images: ## Build every image with Docker and Podman, and try what is in them (long; needs the network)
+	scripts/setup build run engines
+	cargo build --locked -p palisade
+	scripts/engines with sh -c 'scripts/images --try "$$PALISADE_ENGINES"'
 
 picture: ## Record the demo and draw the picture in the README
 	scripts/setup build run

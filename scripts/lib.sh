@@ -34,16 +34,27 @@ root_access() {
     fi
 }
 
-# Where the agents from npm are that tests run. Both users of scripts/test must be able to read them, so with root they
-# are outside every home; without it there is one user only.
-agents_directory() {
-    if [[ -n ${PALISADE_AGENTS:-} ]]; then
-        printf '%s\n' "$PALISADE_AGENTS"
-    elif [[ $(root_access) = no ]]; then
-        printf '%s\n' "${XDG_CACHE_HOME:-${HOME:?}/.cache}/palisade/agents"
+# Where things are kept that cost a while to get: what several users of scripts/test read is, with root, outside every home;
+# without it there is one user only.
+cache_directory() {
+    if [[ $(root_access) = no ]]; then
+        printf '%s\n' "${XDG_CACHE_HOME:-${HOME:?}/.cache}/palisade"
     else
-        printf '%s\n' /var/cache/palisade/agents
+        printf '%s\n' /var/cache/palisade
     fi
+}
+
+# Where the agents from npm are that tests run.
+agents_directory() { printf '%s\n' "${PALISADE_AGENTS:-$(cache_directory)/agents}"; }
+
+# as_owner DIRECTORY COMMAND...: as root when the directory is outside every home.
+as_owner() {
+    local directory=$1
+    shift
+    case $directory in
+        /var/*) as_root "$@" ;;
+        *) "$@" ;;
+    esac
 }
 
 as_root() {

@@ -9,7 +9,7 @@ use crate::limits::InForce;
 use crate::plan::{self, PlanInput, Role};
 use crate::stream::Attached;
 use crate::trouble::Failure;
-use crate::{ContainerConfig, host_paths, leftovers, preflight, volumes};
+use crate::{ContainerConfig, host_paths, images, leftovers, preflight, volumes};
 use bollard::models::{ContainerCreateBody, ContainerState};
 use bollard::query_parameters::{AttachContainerOptionsBuilder, StartContainerOptions};
 use palisade_backend_process::fence;
@@ -76,25 +76,10 @@ impl ContainerBackend {
         spec.foundation.image.as_ref().unwrap_or(&self.config.image).as_str()
     }
 
-    /// The image under a name that the engine knows. Podman files what it has built itself under `localhost`, and looks
-    /// for a name without a host elsewhere.
+    /// The image under a name that the engine knows.
     async fn known_image(&self, client: &Client, spec: &SandboxSpec) -> Result<String, BackendError> {
-        let image = self.image(spec);
-        let local = format!("localhost/{image}");
-        let names: &[&str] = if self.method == Method::Podman { &[image, &local] } else { &[image] };
-        for &name in names {
-            let found = client
-                .call("look for the image", QUICK, |docker| async move {
-                    docker.inspect_image(name).await.map(drop)
-                })
-                .await;
-            match found {
-                Ok(()) => return Ok(name.to_owned()),
-                Err(Failure::Missing(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(self.missing_image(spec))
+        let known = images::inspect(client, self.image(spec)).await?;
+        known.map(|(name, _)| name).ok_or_else(|| self.missing_image(spec))
     }
 
     fn missing_image(&self, spec: &SandboxSpec) -> BackendError {

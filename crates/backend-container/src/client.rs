@@ -51,6 +51,11 @@ impl Client {
         self.docker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The connection for what may take long; the caller sees to deadlines.
+    pub(crate) fn patient(&self, patience: Duration) -> Docker {
+        self.docker().with_timeout(patience)
+    }
+
     /// Asks the engine for something. `what` completes "cannot …"; the question may be put twice.
     pub(crate) async fn call<T, F>(
         &self,

@@ -12,6 +12,7 @@ mod backend;
 mod client;
 pub mod endpoint;
 mod host_paths;
+mod images;
 pub mod labels;
 mod leftovers;
 pub mod limits;

@@ -5,14 +5,14 @@ use crate::arguments::{GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
 use palisade_agents::Record;
-use palisade_backend_container::{ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
+use palisade_backend_container::{ContainerBackend, ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
 use palisade_config::manifest::{Catalogue, CatalogueSources};
 use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
 };
 use palisade_core::policy::Network;
-use palisade_core::{Access, ExitCode, HostPath, ImageReference, Method, Origin, Policy, Workspace};
+use palisade_core::{Access, ExitCode, HostPath, ImageReference, Method, Origin, Policy, Secret, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
 use palisade_store::{Row, Store};
@@ -162,6 +162,16 @@ impl Context {
             settings,
             process,
             endpoints,
+        })
+    }
+
+    /// The engine behind a method, where images can be made; nothing for a method without images.
+    pub(crate) fn container_engine(&self, method: Method) -> Result<Option<ContainerBackend>, Failure> {
+        let config = container_config(&self.process, self.endpoints.clone())?;
+        Ok(match method {
+            Method::Docker => Some(ContainerBackend::docker(config)),
+            Method::Podman => Some(ContainerBackend::podman(config)),
+            Method::Bwrap | Method::Noop | Method::Microvm | Method::Kubernetes => None,
         })
     }
 
@@ -350,6 +360,17 @@ pub(crate) fn data_directory() -> Result<PathBuf, Failure> {
 
 pub(crate) fn config_directory() -> Result<PathBuf, Failure> {
     base_directory("XDG_CONFIG_HOME", ".config")
+}
+
+pub(crate) fn cache_directory() -> Result<PathBuf, Failure> {
+    base_directory("XDG_CACHE_HOME", ".cache")
+}
+
+/// The proxy that builds of images go through. Its address may hold a password.
+pub(crate) fn proxies() -> Vec<(String, Secret)> {
+    let names = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"];
+    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    names.iter().filter_map(|name| Some(((*name).to_owned(), Secret::new(value(name)?)))).collect()
 }
 
 /// As the XDG specification has it: the variable when it is an absolute path, else a place in the home directory.

@@ -6,6 +6,7 @@ use palisade_config::ConfigError;
 use palisade_config::manifest::EnvironmentError;
 use palisade_core::{BackendError, Diagnostic, ExitCode};
 use palisade_engine::EngineError;
+use palisade_images::ImageError;
 use palisade_store::StoreError;
 
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(crate) enum Failure {
     Config(ConfigError),
     Environment(Box<EnvironmentError>),
     Agent(Box<AgentError>),
+    Image(Box<ImageError>),
     /// Found by this program itself.
     Told {
         code: &'static str,
@@ -48,6 +50,7 @@ impl Failure {
             Self::Config(error) => error.code(),
             Self::Environment(error) => error.code(),
             Self::Agent(error) => error.code(),
+            Self::Image(error) => error.code(),
             Self::Told { code, .. } => code,
         }
     }
@@ -64,6 +67,7 @@ impl Failure {
             Self::Config(error) => tell(&error),
             Self::Environment(error) => tell(error.as_ref()),
             Self::Agent(error) => tell(error.as_ref()),
+            Self::Image(error) => tell(error.as_ref()),
             Self::Told { code, exit, message, hints } => {
                 output::error(&message, &[], &hints);
                 tracing::debug!(code, "failed");
@@ -99,6 +103,12 @@ impl From<EngineError> for Failure {
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         Self::Agent(Box::new(error))
+    }
+}
+
+impl From<ImageError> for Failure {
+    fn from(error: ImageError) -> Self {
+        Self::Image(Box::new(error))
     }
 }
 

@@ -5,8 +5,12 @@ use crate::Failure;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
+pub(crate) fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 fn colour_on_stderr() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    stderr_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn label(colour: &str, text: &str) -> String {

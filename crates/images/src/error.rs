@@ -84,9 +84,8 @@ impl Diagnostic for ImageError {
             Self::Engine(error) => error.exit(),
             Self::Host(trouble) => trouble.exit(),
             Self::Io { .. } => ExitCode::Failed,
-            Self::NoRoot { .. } | Self::Root { .. } | Self::Step { .. } | Self::Network { .. } => {
-                ExitCode::Provisioning
-            }
+            Self::NoRoot { .. } | Self::Root { .. } => ExitCode::Provisioning,
+            Self::Step { .. } | Self::Network { .. } => ExitCode::Provisioning,
         }
     }
 

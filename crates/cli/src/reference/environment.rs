@@ -25,6 +25,10 @@ const PLACES: &[Variable] = &[
         "The user's settings are in `palisade/config.toml` below it. Default: `~/.config`.",
     ),
     variable(
+        "XDG_CACHE_HOME",
+        "A Debian for images is kept in `palisade/images` below it, where none can be pulled. Default: `~/.cache`.",
+    ),
+    variable(
         "XDG_DATA_HOME",
         "Agents are installed in `palisade/agents` below it. Default: `~/.local/share`.",
     ),
@@ -41,6 +45,10 @@ const PLACES: &[Variable] = &[
         "Where Docker listens: `unix:///path` or `tcp://HOST:PORT`. Default: the first of its usual sockets that is there.",
     ),
     variable("CONTAINER_HOST", "Where Podman listens, in the same form. Default: its socket for this user."),
+    variable(
+        "http_proxy",
+        "The proxy through which builds of images fetch packages. Also `https_proxy` and `no_proxy`, and in upper case.",
+    ),
     variable("PATH", "Where `bwrap` and other tools of the host are looked for."),
     variable(
         "PALISADE_GUEST",

@@ -54,6 +54,10 @@ fn outputs() -> Vec<Output> {
             "palisade env check",
             "Whether a file is a good environment.",
         ),
+        output::<Vec<palisade_images::Made>>(
+            "palisade env build",
+            "Every image that was asked for or is built upon, and what became of it.",
+        ),
         output::<Vec<Entry>>("palisade config show", "Every setting; a list has an entry per element."),
         output::<Vec<Shown>>("palisade wrap", "The wrapper that was made, or with `--ls` all of them."),
         output::<Vec<Trusted>>("palisade trust", "With `--list`: the files that are trusted."),

@@ -1,5 +1,6 @@
-//! `palisade env …`: environments, what they are made of, and whether a file is a good one.
+//! `palisade env …`: environments, what they are made of, whether a file is a good one, and their images.
 
+pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod ls;
 pub(crate) mod show;
@@ -20,13 +21,15 @@ pub(crate) enum Command {
     Ls(ls::Arguments),
     Show(show::Arguments),
     Check(check::Arguments),
+    Build(build::Arguments),
 }
 
-pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     match &arguments.command {
         Command::Ls(arguments) => ls::run(context, arguments),
         Command::Show(arguments) => show::run(context, arguments),
         Command::Check(arguments) => check::run(context, arguments),
+        Command::Build(arguments) => build::run(context, arguments).await,
     }?;
     Ok(OK)
 }
