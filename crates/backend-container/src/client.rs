@@ -78,13 +78,22 @@ impl Client {
 
     /// What the engine knows of a container.
     pub(crate) async fn inspect(&self, container: &str) -> Result<ContainerInspectResponse, Failure> {
+        self.look(
+            "look at the container",
+            |docker| async move { docker.inspect_container(container, None).await },
+        )
+        .await
+    }
+
+    /// Asks about containers. Podman has a state of its own between the end of one and its being put in order, which
+    /// nobody else knows; it is waited for.
+    pub(crate) async fn look<T, F>(&self, what: &str, ask: impl Fn(Docker) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let deadline = tokio::time::Instant::now() + QUICK;
         loop {
-            let asked = self.call("look at the container", QUICK, |docker| async move {
-                docker.inspect_container(container, None).await
-            });
-            match asked.await {
-                // Podman has a state of its own between the end of a container and its being put in order.
+            match self.call(what, QUICK, &ask).await {
                 Err(Failure::Garbled(_)) if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(PAUSE).await;
                 }

@@ -15,7 +15,7 @@ pub(crate) async fn find(client: &Client, owner: &str) -> Result<Vec<Leftover>, 
     let ours = HashMap::from([("label", vec![format!("{}={owner}", labels::OWNER)])]);
     let containers = ListContainersOptionsBuilder::default().all(true).filters(&ours).build();
     let containers = client
-        .call("list containers", QUICK, |docker| {
+        .look("list containers", |docker| {
             let options = containers.clone();
             async move { docker.list_containers(Some(options)).await }
         })

@@ -142,6 +142,7 @@ fn host_config(input: &PlanInput<'_>, hostname: &str) -> HostConfig {
         ipc_mode: Some("private".into()),
         readonly_rootfs: Some(policy.root == Access::ReadOnly),
         mounts: Some(mounts(input)),
+        binds: volume_binds(input),
         tmpfs: Some(tmpfs(input)),
         // Podman leaves the file out, and a C library without one asks at the same address.
         dns: docker.then(|| vec!["127.0.0.1".into()]),
@@ -211,15 +212,36 @@ fn bind(host: &HostPath, target: &str, access: Access) -> Mount {
     }
 }
 
-fn mounts(input: &PlanInput<'_>) -> Vec<Mount> {
-    let place = |place: &Place, target: &str| match place {
-        Place::Volume(name) => Some(volume(name, target, Access::ReadWrite)),
-        Place::Host(host, access) => Some(bind(host, target, *access)),
-        Place::Memory => None,
+/// The volumes, with where they stand.
+fn volumes<'a>(input: &'a PlanInput<'_>) -> Vec<(&'a str, &'static str, Access)> {
+    let own = |place: &'a Place, target| match place {
+        Place::Volume(name) => Some((name.as_str(), target, Access::ReadWrite)),
+        Place::Host(..) | Place::Memory => None,
     };
-    let mut mounts = vec![volume(input.guest_volume, GUEST_DIRECTORY, Access::ReadOnly)];
-    mounts.extend(place(&input.home, HOME));
-    mounts.extend(place(&input.workspace, WORKSPACE));
+    let guest = (input.guest_volume, GUEST_DIRECTORY, Access::ReadOnly);
+    [Some(guest), own(&input.home, HOME), own(&input.workspace, WORKSPACE)].into_iter().flatten().collect()
+}
+
+/// Podman copies an image's files into a volume whatever a mount says about it, and does not in the older form.
+fn volume_binds(input: &PlanInput<'_>) -> Option<Vec<String>> {
+    let bound = |(name, target, access): (&str, &str, Access)| match access {
+        Access::ReadOnly => format!("{name}:{target}:ro,nocopy"),
+        Access::ReadWrite => format!("{name}:{target}:rw,nocopy"),
+    };
+    (input.dialect != Dialect::Docker).then(|| volumes(input).into_iter().map(bound).collect())
+}
+
+fn mounts(input: &PlanInput<'_>) -> Vec<Mount> {
+    let shown = |place: &Place, target: &str| match place {
+        Place::Host(host, access) => Some(bind(host, target, *access)),
+        Place::Volume(_) | Place::Memory => None,
+    };
+    let mut mounts = Vec::new();
+    if input.dialect == Dialect::Docker {
+        mounts.extend(volumes(input).into_iter().map(|(name, target, access)| volume(name, target, access)));
+    }
+    mounts.extend(shown(&input.home, HOME));
+    mounts.extend(shown(&input.workspace, WORKSPACE));
     mounts.extend(input.binds.iter().map(|shown| bind(&shown.host, &shown.guest, shown.access)));
     mounts
 }
@@ -230,7 +252,8 @@ fn tmpfs(input: &PlanInput<'_>) -> HashMap<String, String> {
     let User { uid, gid } = input.user;
     let owner = match input.dialect {
         Dialect::Docker => format!("uid={uid},gid={gid}"),
-        Dialect::Podman | Dialect::RootlessPodman => "U".to_owned(),
+        // It would also fill them with what the image has there.
+        Dialect::Podman | Dialect::RootlessPodman => "U,notmpcopyup".to_owned(),
     };
     let options = |mode: &str| format!("rw,exec,nosuid,nodev,size={size},mode={mode},{owner}");
     let mut places: Vec<(&str, &str)> = vec![("/tmp", "1777"), ("/var/tmp", "1777"), ("/run", "0755")];

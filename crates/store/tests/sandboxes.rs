@@ -156,6 +156,22 @@ fn changing_a_sandbox_that_is_not_there_is_not_found() {
 }
 
 #[test]
+fn a_running_sandbox_gets_another_keeper_only_in_place_of_the_one_that_is_recorded() {
+    let (_directory, store) = fresh();
+    store.insert(&sandbox(1, "web"), &me()).unwrap();
+    let (dead, heir) = (me(), ProcessIdentity { pid: 4343, ..me() });
+    store.transition(&id(1), State::Starting, None, AT).unwrap();
+    assert!(store.adopt(&id(1), &dead).unwrap());
+    assert!(!store.succeed(&id(1), &dead, &heir).unwrap(), "a start is not taken over");
+    store.transition(&id(1), State::Running, None, AT).unwrap();
+    let other = ProcessIdentity { start_ticks: 1, ..dead.clone() };
+    assert!(!store.succeed(&id(1), &other, &heir).unwrap(), "somebody else was its keeper");
+    assert!(store.succeed(&id(1), &dead, &heir).unwrap());
+    assert!(!store.succeed(&id(1), &dead, &me()).unwrap(), "the second comes too late");
+    assert_eq!(store.find("web").unwrap().keeper, Some(heir));
+}
+
+#[test]
 fn the_keeper_is_remembered_and_forgotten_whole() {
     let (_directory, store) = fresh();
     store.insert(&sandbox(1, "one"), &me()).unwrap();

@@ -1,6 +1,6 @@
 //! What only containers can do or leave behind: they outlive a keeper, and an engine keeps what nobody removes. Each
 //! test looks at the engine itself, beside Palisade's own account.
-#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 mod adoption;
 mod crashes;
