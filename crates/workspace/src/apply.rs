@@ -307,7 +307,8 @@ impl<'a> Application<'a> {
         let reason = self.reason();
         let update = self.repository.git(["update-ref", "-m", &reason, "--stdin", "-z"]);
         update.input(transaction).bytes().await?;
-        Ok(if uncommitted { Work::Laid { paths } } else { Work::None })
+        // The user may have committed all of it.
+        Ok(if uncommitted && !paths.is_empty() { Work::Laid { paths } } else { Work::None })
     }
 
     /// What we laid into the tree before, or were about to.

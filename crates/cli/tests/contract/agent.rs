@@ -7,6 +7,7 @@ use std::process::Command;
 contracts!(
     commits_and_changes_come_home,
     a_second_round_goes_both_ways,
+    work_that_the_user_has_committed_is_nothing_new,
     a_repository_that_is_not_ready_is_told_and_nothing_is_made,
     work_that_is_not_on_the_host_is_not_thrown_away,
     env_files_go_in_and_stay_out_of_commits,
@@ -108,6 +109,16 @@ fn a_second_round_goes_both_ways(method: &'static str) {
     let merged = instance.run(["agent", "sync", "--merge", "box"]).ok().stderr;
     assert_eq!(merged, "main: 1 commit merged\n");
     assert_eq!(read(&instance.work(), "other"), "other\n");
+}
+
+fn work_that_the_user_has_committed_is_nothing_new(method: &'static str) {
+    let instance = repository(method);
+    task(&instance, &[], "echo loose > loose").ok();
+    assert_eq!(sync(&instance).ok().stderr, "main: changes in loose (see git diff)\n");
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m kept");
+    assert_eq!(sync(&instance).ok().stderr, "main: nothing new\n");
+    assert_eq!(git(&instance, "status --porcelain"), "");
 }
 
 fn a_repository_that_is_not_ready_is_told_and_nothing_is_made(method: &'static str) {
