@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 #[test]
 fn every_json_output_is_what_its_schema_says() {
-    requires!(bwrap);
+    // The image of bash is in the engine of the tests, so nothing is built.
+    requires!(bwrap, docker);
     let instance = Instance::with_method("bwrap");
     let project = instance.work().join(".palisade");
     std::fs::create_dir(&project).unwrap();
@@ -60,6 +61,7 @@ fn every_json_output_is_what_its_schema_says() {
         ("env-show", vec!["env", "show", "node-repl", "--json"]),
         ("env-show", vec!["env", "show", "ruby", "--json"]),
         ("env-check", vec!["env", "check", "--json", "--init", "git init", "ruby.toml"]),
+        ("env-build", vec!["--method", "docker", "env", "build", "bash", "--json"]),
         ("trust", vec!["trust", "--list", "--json"]),
         ("wrap", vec!["wrap", "--json", "-w", "bound", "--", "sh"]),
         ("wrap", vec!["wrap", "--ls", "--json"]),
