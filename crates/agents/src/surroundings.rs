@@ -171,6 +171,7 @@ mod tests {
         let environment = vec![("HOME".to_owned(), "/home/agent".to_owned())];
         Layout {
             workspace: "/workspace".into(),
+            directory: "/workspace".into(),
             home: "/home/agent".into(),
             user: "agent".into(),
             environment,

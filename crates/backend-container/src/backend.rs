@@ -341,7 +341,7 @@ impl Backend for ContainerBackend {
     }
 
     fn layout(&self, spec: &SandboxSpec) -> Layout {
-        Layout::inside(&spec.policy)
+        Layout::inside(spec)
     }
 
     fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {

@@ -14,6 +14,7 @@ mod marked;
 pub mod noop;
 pub mod seccomp;
 mod stage;
+mod tools;
 mod warden;
 
 pub use bwrap::BwrapBackend;

@@ -4,10 +4,12 @@
 use crate::ProcessConfig;
 use crate::bwrap::{guest_stream, make_directories, remove_directories};
 use crate::marked;
+use crate::tools;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath, Layout,
-    Leftover, LimitSource, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+    Leftover, LimitSource, Liveness, Method, Network, Preflight, Root, SandboxId, SandboxSpec, Stream,
+    Workspace,
 };
 use palisade_host::{process, tree};
 use std::collections::HashMap;
@@ -51,8 +53,13 @@ impl NoopBackend {
         (spec.policy.kept_home.clone().unwrap_or_else(|| base.join("home")), workspace)
     }
 
-    async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+    fn refuse_what_it_lacks(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         refuse_what_needs_isolation(spec)?;
+        tools::require(spec, |tool| self.config.find_program(tool.as_str()).is_some())
+    }
+
+    async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        self.refuse_what_it_lacks(spec)?;
         let (home, workspace) = self.places(spec);
         for path in [&home, &workspace] {
             std::fs::create_dir_all(path).map_err(BackendError::io(format!("make {path}")))?;
@@ -101,6 +108,9 @@ fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
     }
     if matches!(&policy.workspace, Workspace::Bound { access: Access::ReadOnly, .. }) {
         return refuse("a read-only workspace needs a file system of the sandbox's own");
+    }
+    if spec.foundation.root != Root::Host || policy.root == Access::ReadWrite {
+        return refuse("a root of its own needs a file system of the sandbox's own");
     }
     if policy.network == Network::Allowlist {
         return refuse("an allow-list of hosts needs a network of the sandbox's own");
@@ -153,11 +163,12 @@ impl Backend for NoopBackend {
         })
     }
 
+    fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { self.refuse_what_it_lacks(spec) })
+    }
+
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async {
-            refuse_what_needs_isolation(spec)?;
-            make_directories(spec, None)
-        })
+        Box::pin(async { make_directories(spec, None) })
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
@@ -185,6 +196,7 @@ impl Backend for NoopBackend {
         let path: Vec<String> =
             self.config.search_path.iter().map(|path| path.display().to_string()).collect();
         Layout {
+            directory: spec.foundation.directory(&workspace.to_string()),
             workspace: workspace.to_string(),
             home: home.to_string(),
             user: palisade_core::policy::USER.into(),

@@ -77,6 +77,14 @@ pub(crate) struct WorkspaceFlag {
     pub(crate) workspace: Option<String>,
 }
 
+/// What a sandbox is made from; shared by `run`, `create` and `agent start`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct FoundationFlag {
+    /// Make it from this environment (see palisade env ls); other options win over what that says
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+}
+
 /// What a sandbox may see and use; shared by all commands that make one.
 #[derive(Debug, Args, Default)]
 pub(crate) struct PolicyFlags {

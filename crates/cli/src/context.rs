@@ -7,12 +7,14 @@ use crate::failure::Failure;
 use palisade_agents::Record;
 use palisade_backend_container::{ContainerBackend, ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
-use palisade_config::manifest::{Catalogue, CatalogueSources};
+use palisade_config::manifest::{self, Catalogue, CatalogueSources, TimeLimit};
 use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
 };
 use palisade_core::policy::Network;
-use palisade_core::{Access, ExitCode, HostPath, ImageReference, Method, Origin, Policy, Secret, Workspace};
+use palisade_core::{
+    Access, ExitCode, Foundation, HostPath, ImageReference, Method, Origin, Policy, Secret, Workspace,
+};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
 use palisade_store::{Row, Store};
@@ -46,6 +48,10 @@ pub(crate) struct Said<'a> {
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
+    /// What the sandboxes that this command makes are made from.
+    pub(crate) foundation: Foundation,
+    /// How long a command of `run` may take there.
+    pub(crate) time_limit: Option<TimeLimit>,
     process: ProcessConfig,
     endpoints: EndpointConfig,
 }
@@ -120,12 +126,12 @@ impl Context {
             runtime_dir: process.user_runtime_dir.clone(),
             home: None,
         };
-        Ok(Self {
-            engine: engine(process.clone(), endpoints.clone(), &settings)?,
-            settings,
-            process,
-            endpoints,
-        })
+        Self::of(settings, process, endpoints)
+    }
+
+    fn of(settings: Settings, process: ProcessConfig, endpoints: EndpointConfig) -> Result<Self, Failure> {
+        let engine = engine(process.clone(), endpoints.clone(), &settings)?;
+        Ok(Self { settings, engine, foundation: Foundation::default(), time_limit: None, process, endpoints })
     }
 
     /// What a wrapper made now will find itself in.
@@ -157,12 +163,7 @@ impl Context {
         crate::logging::start(&settings, &global.command);
         let process = process_config(state)?;
         let endpoints = endpoints(&process);
-        Ok(Self {
-            engine: engine(process.clone(), endpoints.clone(), &settings)?,
-            settings,
-            process,
-            endpoints,
-        })
+        Self::of(settings, process, endpoints)
     }
 
     /// The engine behind a method, where images can be made; nothing for a method without images.
@@ -175,10 +176,31 @@ impl Context {
         })
     }
 
-    /// The environments there are here. Trust is only looked up when there is a store.
-    pub(crate) fn catalogue(&self) -> Result<Catalogue, Failure> {
+    /// The same surroundings, and what is made in them made from this environment. `directory` is where the project is
+    /// looked for, when that is not the current one.
+    pub(crate) fn in_environment(
+        mut self,
+        name: Option<&str>,
+        directory: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let Some(name) = name else { return Ok(self) };
+        let catalogue = self.catalogue(directory)?;
+        let environment = catalogue.find(name)?;
+        environment.require(self.method())?;
+        self.settings = manifest::settle(&self.settings, environment)?;
+        self.foundation = manifest::foundation(environment);
+        self.time_limit = environment.manifest.timeout;
+        Ok(self)
+    }
+
+    /// The environments there are here, or in another directory. Trust is only looked up when there is a store.
+    pub(crate) fn catalogue(&self, directory: Option<&Path>) -> Result<Catalogue, Failure> {
         let state = &self.process.state;
-        let project = std::env::current_dir().ok().and_then(|here| find_project_environments(&here));
+        let here = match directory {
+            Some(directory) => directory.canonicalize(),
+            None => std::env::current_dir(),
+        };
+        let project = here.ok().and_then(|here| find_project_environments(&here));
         let store = match &project {
             Some(_) if state.join("state.db").as_path().exists() => Some(open_store(state)?),
             _ => None,

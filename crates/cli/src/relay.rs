@@ -32,7 +32,7 @@ pub(crate) enum Tty {
 const CANNOT_EXECUTE: Status = 126;
 const NOT_FOUND: Status = 127;
 
-/// A command to run in a sandbox's workspace, and how it is tied to us.
+/// A command to run in a sandbox, and how it is tied to us.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) command: Vec<OsString>,
@@ -69,6 +69,18 @@ pub(crate) async fn run(
 
 /// Stays with a command that was asked for, until its end.
 pub(crate) async fn attend(
+    streams: (StreamSender, StreamReceiver),
+    layout: &Layout,
+    call: &Call,
+    signals: Signals,
+) -> Result<Status, Failure> {
+    let overdue = std::future::pending::<Failure>();
+    attend_until(overdue, streams, layout, call, signals).await
+}
+
+/// As [`attend`], and no longer than until `overdue` comes, with what to say then.
+pub(crate) async fn attend_until(
+    overdue: impl Future<Output = Failure>,
     (sender, mut receiver): (StreamSender, StreamReceiver),
     layout: &Layout,
     call: &Call,
@@ -78,7 +90,7 @@ pub(crate) async fn attend(
     match receiver.next().await.map_err(EngineError::from)? {
         Some(StreamEvent::Accepted) => {}
         Some(StreamEvent::Refused(refusal)) => {
-            return Ok(refused(&call.program(), &layout.workspace, &refusal));
+            return Ok(refused(&call.program(), &layout.directory, &refusal));
         }
         _ => return Err(EngineError::from(ClientError::Closed).into()),
     }
@@ -91,8 +103,13 @@ pub(crate) async fn attend(
     let typing = (input == Input::Relayed).then(|| relay_input(sender.clone()));
     let signals = tokio::spawn(signals.forward(sender.clone(), tty));
     let mut writer = None;
+    let mut overdue = std::pin::pin!(overdue);
     let end = loop {
-        match receiver.next().await {
+        let event = tokio::select! {
+            event = receiver.next() => event,
+            failure = &mut overdue => break Err(failure),
+        };
+        match event {
             Ok(Some(StreamEvent::Data { channel, bytes })) => {
                 let writer = writer.get_or_insert_with(Writer::start);
                 // Our own reader has gone away: the command learns it as it would in a pipeline.
@@ -101,9 +118,9 @@ pub(crate) async fn attend(
                 }
             }
             Ok(Some(StreamEvent::Exit(exit))) => break Ok(exit.status()),
-            Ok(Some(StreamEvent::Reset) | None) => break Err(ClientError::Closed),
+            Ok(Some(StreamEvent::Reset) | None) => break Err(EngineError::from(ClientError::Closed).into()),
             Ok(Some(_)) => {}
-            Err(error) => break Err(error),
+            Err(error) => break Err(EngineError::from(error).into()),
         }
     };
     // Both hold the stream, and a sandbox's guest leaves only when that is closed.
@@ -115,7 +132,7 @@ pub(crate) async fn attend(
         writer.finish();
     }
     drop(raw);
-    end.map_err(|error| EngineError::from(error).into())
+    end
 }
 
 const SIGPIPE_STATUS: Status = 141;
@@ -149,7 +166,7 @@ fn request(
     ExecRequest {
         argv: command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: env.into_iter().map(join).collect(),
-        cwd: layout.workspace.clone().into_bytes(),
+        cwd: layout.directory.clone().into_bytes(),
         stdin: input == Input::Relayed || tty == Tty::Yes,
         pty: (tty == Tty::Yes).then(terminal::size),
         session: None,
@@ -190,7 +207,7 @@ pub(crate) fn assignment(word: &OsString) -> Result<Assignment, Failure> {
 }
 
 /// Tells why a command could not be started, and gives the exit status.
-pub(crate) fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Status {
+pub(crate) fn refused(program: &str, directory: &str, refusal: &Refusal) -> Status {
     const ENOENT: i32 = 2;
     let reason = match refusal.errno {
         0 => printable(&refusal.text),
@@ -205,7 +222,7 @@ pub(crate) fn refused(program: &str, workspace: &str, refusal: &Refusal) -> Stat
             NOT_FOUND
         }
         RefusalCode::Cwd => {
-            output::error(&format!("cannot enter {workspace} in the sandbox: {reason}"), &[], &[]);
+            output::error(&format!("cannot enter {directory} in the sandbox: {reason}"), &[], &[]);
             CANNOT_EXECUTE
         }
         _ => {
@@ -309,6 +326,7 @@ mod tests {
     fn a_given_variable_replaces_the_sandboxs_own() {
         let layout = Layout {
             workspace: "/workspace".into(),
+            directory: "/workspace/app".into(),
             home: "/home/agent".into(),
             user: "agent".into(),
             environment: vec![("HOME".into(), "/home/agent".into()), ("PATH".into(), "/bin".into())],
@@ -316,6 +334,6 @@ mod tests {
         let request =
             request(&layout, &["x".into()], &[("HOME".into(), "/tmp".into())], Input::Empty, Tty::No);
         assert_eq!(request.env, [b"PATH=/bin".to_vec(), b"HOME=/tmp".to_vec()]);
-        assert_eq!(request.cwd, b"/workspace");
+        assert_eq!(request.cwd, b"/workspace/app");
     }
 }

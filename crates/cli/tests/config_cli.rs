@@ -111,6 +111,12 @@ fn config_show_is_a_table_with_or_without_origins() {
         ("opt", "false"),
         ("tools", "[]"),
         ("mounts", "[]"),
+        ("environments.max_network", "same"),
+        ("environments.max_memory", "same"),
+        ("environments.max_cpus", "same"),
+        ("environments.max_pids", "same"),
+        ("environments.writable_root", "false"),
+        ("environments.roots", "[]"),
         ("log.level", "warn"),
         ("log.format", "text"),
         ("attach.detach_keys", "ctrl-\\,d"),
@@ -123,12 +129,15 @@ fn config_show_is_a_table_with_or_without_origins() {
         ("agent.idle", "30s"),
         ("root.uid_base", "1910000000"),
     ];
-    let mut plain = format!("{:<20}  VALUE\n", "KEY");
-    let mut with_origin = format!("{:<20}  {:<22}  ORIGIN\n", "KEY", "VALUE");
+    let width = |cells: &mut dyn Iterator<Item = &str>| cells.map(str::len).max().unwrap();
+    let (first, second) =
+        (width(&mut values.iter().map(|(key, _)| *key)), width(&mut values.iter().map(|(_, value)| *value)));
+    let mut plain = format!("{:<first$}  VALUE\n", "KEY");
+    let mut with_origin = format!("{:<first$}  {:<second$}  ORIGIN\n", "KEY", "VALUE");
     for (key, value) in values {
-        plain.push_str(&format!("{key:<20}  {value}\n"));
+        plain.push_str(&format!("{key:<first$}  {value}\n"));
         let origin = if key == "resources.pids" { "project WORK/.palisade/config.toml:2" } else { "default" };
-        with_origin.push_str(&format!("{key:<20}  {value:<22}  {origin}\n"));
+        with_origin.push_str(&format!("{key:<first$}  {value:<second$}  {origin}\n"));
     }
     assert_eq!(redacted(&instance, instance.run(["config", "show"])), outcome(&plain, "", 0));
     assert_eq!(
@@ -205,7 +214,7 @@ fn some_settings_are_never_a_projects_even_when_trusted() {
 #[test]
 fn trust_needs_a_project() {
     let instance = Instance::new();
-    let told = "error: there is no .palisade/config.toml in WORK or above\n\
+    let told = "error: there is neither a .palisade/config.toml nor a .palisade/environments in WORK or above\n\
                 hint: a project's settings are in .palisade/config.toml\n";
     assert_eq!(redacted(&instance, instance.run(["trust"])), outcome("", told, 6));
 }

@@ -23,6 +23,8 @@ pub enum Problem {
     UnknownField { file: String, line: usize, key: String, suggestion: Option<&'static str> },
     #[error("{file}:{line}: name: '{name}' is taken by {holder}")]
     NameTaken { file: String, line: usize, name: String, holder: String },
+    #[error("{place}: {key} = {value} is wider than allowed: {reason}")]
+    TooWide { place: String, key: &'static str, value: String, reason: String, allow: String },
     #[error("{place}: {key}: {reason}")]
     InvalidValue { place: String, key: &'static str, reason: String },
     #[error("{file}:{line}: {key} cannot be set by a project, only in the system's or the user's file")]
@@ -44,25 +46,32 @@ impl Problem {
             Self::UnknownKey { .. } => "config-unknown-key",
             Self::UnknownField { .. } => "environment-unknown-key",
             Self::NameTaken { .. } => "environment-name-taken",
+            Self::TooWide { .. } => "environment-too-wide",
             Self::InvalidValue { .. } => "config-invalid-value",
             Self::NotInProject { .. } => "config-not-in-project",
             Self::Widens { .. } => "config-widens-policy",
         }
     }
 
-    fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Widens { .. } => Some(
-                "read the project's file, and if you agree with it, allow exactly this version with: palisade trust",
-            ),
-            Self::Refused { .. } => Some("replace it by a regular file of its own, of at most 1 MiB"),
-            Self::UnknownKey { suggestion: None, .. } => Some("see every key with: palisade config show"),
-            Self::UnknownField { suggestion: None, .. } => {
-                Some("see every field of an environment with: palisade env show bash")
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Widens { .. } => {
+                "read the project's file, and if you agree with it, allow exactly this version with: palisade trust"
             }
-            Self::NameTaken { .. } => Some("give it a name of its own"),
-            _ => None,
-        }
+            Self::Refused { .. } => "replace it by a regular file of its own, of at most 1 MiB",
+            Self::UnknownKey { suggestion: None, .. } => "see every key with: palisade config show",
+            Self::UnknownField { suggestion: None, .. } => {
+                "see every field of an environment with: palisade env show bash"
+            }
+            Self::NameTaken { .. } => "give it a name of its own",
+            Self::TooWide { allow, .. } => {
+                return Some(format!(
+                    "ask for less in that file, or allow it in your own config.toml, below [environments]: {allow}"
+                ));
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -124,8 +133,8 @@ impl Diagnostic for ConfigError {
     fn hints(&self) -> Vec<String> {
         let mut hints: Vec<String> = Vec::new();
         for hint in self.problems.iter().filter_map(Problem::hint) {
-            if !hints.iter().any(|known| known == hint) {
-                hints.push(hint.to_owned());
+            if !hints.contains(&hint) {
+                hints.push(hint);
             }
         }
         hints

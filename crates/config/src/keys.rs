@@ -16,6 +16,12 @@ pub enum Setting {
     Opt,
     Tools,
     Mounts,
+    MaxNetwork,
+    MaxMemory,
+    MaxCpus,
+    MaxPids,
+    WritableRoot,
+    Roots,
     LogLevel,
     LogFormat,
     DetachKeys,
@@ -181,6 +187,72 @@ pub const KEYS: &[KeyDoc] = &[
         project: ProjectRule::Trusted,
     },
     KeyDoc {
+        setting: Setting::MaxNetwork,
+        key: "environments.max_network",
+        aliases: &[],
+        kind: "one of same, none, allowlist, open",
+        default: "same",
+        help: "How far an environment's own file may reach into the network. Same: no further than network.mode.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::MaxMemory,
+        key: "environments.max_memory",
+        aliases: &[],
+        kind: "a size such as \"16G\", or same",
+        default: "same",
+        help: "The most memory an environment's own file may ask for. Same: no more than resources.memory.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::MaxCpus,
+        key: "environments.max_cpus",
+        aliases: &[],
+        kind: "a number such as 8, or same",
+        default: "same",
+        help: "The most processors an environment's own file may ask for. Same: no more than resources.cpus.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::MaxPids,
+        key: "environments.max_pids",
+        aliases: &[],
+        kind: "a whole number from 1 to 4194304, or same",
+        default: "same",
+        help: "The most processes an environment's own file may ask for. Same: no more than resources.pids.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::WritableRoot,
+        key: "environments.writable_root",
+        aliases: &[],
+        kind: "true or false",
+        default: "false",
+        help: "Whether an environment's own file may open the system's files for writing.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::Roots,
+        key: "environments.roots",
+        aliases: &[],
+        kind: "a list of absolute paths",
+        default: "[]",
+        help: "Directories below which an environment's root may lie. Layers add up.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
         setting: Setting::LogLevel,
         key: "log.level",
         aliases: &[],
@@ -306,8 +378,8 @@ pub const KEYS: &[KeyDoc] = &[
 impl KeyDoc {
     /// Whether it holds a list, to which every layer adds.
     pub(crate) fn is_list(&self) -> bool {
-        use Setting::{Allow, HostPorts, Mounts, Tools};
-        matches!(self.setting, Allow | HostPorts | Mounts | Tools)
+        use Setting::{Allow, HostPorts, Mounts, Roots, Tools};
+        matches!(self.setting, Allow | HostPorts | Mounts | Roots | Tools)
     }
 
     /// Whether it holds a list that replaces that of an earlier layer.
@@ -397,7 +469,8 @@ mod tests {
     fn every_setting_has_one_row() {
         use Setting::{
             AgentIdle, AgentSync, Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, LogFormat, LogLevel,
-            Login, MaxFetch, MaxFetchTime, Memory, Method, Mounts, Network, Opt, Pids, Tmp, Tools, UidBase,
+            Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork, MaxPids, Memory, Method, Mounts,
+            Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
         };
         let all = [
             Method,
@@ -411,6 +484,12 @@ mod tests {
             Opt,
             Tools,
             Mounts,
+            MaxNetwork,
+            MaxMemory,
+            MaxCpus,
+            MaxPids,
+            WritableRoot,
+            Roots,
             LogLevel,
             LogFormat,
             DetachKeys,

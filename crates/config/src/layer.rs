@@ -1,5 +1,6 @@
 //! One layer's own values, before it is laid over the others.
 
+use crate::ceiling::Ceiling;
 use crate::detach::DetachKeys;
 use crate::error::Problem;
 use crate::keys::{KEYS, Setting};
@@ -26,6 +27,12 @@ pub(crate) struct Layer {
     pub(crate) opt: Option<Valued<bool>>,
     pub(crate) tools: Vec<Valued<HostPath>>,
     pub(crate) mounts: Vec<Valued<Mount>>,
+    pub(crate) max_network: Option<Valued<Ceiling<Network>>>,
+    pub(crate) max_memory: Option<Valued<Ceiling<ByteSize>>>,
+    pub(crate) max_cpus: Option<Valued<Ceiling<CpuCount>>>,
+    pub(crate) max_pids: Option<Valued<Ceiling<u32>>>,
+    pub(crate) writable_root: Option<Valued<bool>>,
+    pub(crate) roots: Vec<Valued<HostPath>>,
     pub(crate) log_level: Option<Valued<LogLevel>>,
     pub(crate) log_format: Option<Valued<LogFormat>>,
     pub(crate) detach_keys: Option<Valued<DetachKeys>>,
@@ -62,6 +69,23 @@ impl Layer {
             Setting::Opt => self.opt = Some(Valued { value: written.boolean(expected)?, origin }),
             Setting::Tools => self.tools.push(Valued { value: written.tool()?, origin }),
             Setting::Mounts => self.mounts.push(Valued { value: written.mount()?, origin }),
+            Setting::MaxNetwork => {
+                self.max_network =
+                    Some(Valued { value: written.ceiling(expected, Written::network)?, origin });
+            }
+            Setting::MaxMemory => {
+                self.max_memory = Some(Valued { value: written.ceiling(expected, Written::size)?, origin });
+            }
+            Setting::MaxCpus => {
+                self.max_cpus = Some(Valued { value: written.ceiling(expected, Written::cpus)?, origin });
+            }
+            Setting::MaxPids => {
+                self.max_pids = Some(Valued { value: written.ceiling(expected, Written::pids)?, origin });
+            }
+            Setting::WritableRoot => {
+                self.writable_root = Some(Valued { value: written.boolean(expected)?, origin });
+            }
+            Setting::Roots => self.roots.push(Valued { value: written.host_path(expected)?, origin }),
             Setting::LogLevel => {
                 self.log_level = Some(Valued { value: written.log_level(expected)?, origin })
             }

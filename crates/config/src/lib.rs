@@ -8,6 +8,7 @@
 //!   bytes, it can make the policy narrower and never wider.
 //! - All problems of all layers are reported at once.
 
+mod ceiling;
 mod detach;
 mod document;
 pub mod environment;
@@ -25,6 +26,7 @@ mod sources;
 mod value;
 mod widening;
 
+pub use ceiling::Ceiling;
 pub use detach::{DetachKeys, InvalidKeys, Key};
 pub use error::{ConfigError, Problem};
 pub use file::{MAX_SIZE, digest};
@@ -33,6 +35,7 @@ pub use logging::{LogFormat, LogLevel};
 pub use login::LoginVariable;
 pub use project::{
     PROJECT_ENVIRONMENTS, PROJECT_FILE, find_project, find_project_environments, project_digest,
+    project_files,
 };
 pub use settings::{Entry, Project, Settings, Valued};
 pub use sources::{Flags, ProjectSource, Sources, load};

@@ -2,6 +2,7 @@
 
 use crate::error::{ConfigError, Problem};
 use crate::file;
+use crate::manifest::manifests_in;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,15 @@ fn find(start: &Path, relative: &str) -> Option<PathBuf> {
     };
     let above = start.ancestors().find_map(inside);
     above.or_else(|| start.ancestors().find_map(main_repository).as_deref().and_then(inside))
+}
+
+/// Every file of a project that can be trusted: its settings, and its environments.
+pub fn project_files(start: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut files: Vec<PathBuf> = find_project(start).into_iter().collect();
+    if let Some(directory) = find_project_environments(start) {
+        files.extend(manifests_in(&directory)?);
+    }
+    Ok(files)
 }
 
 /// The digest of a project's file as it is now, for `palisade trust`.

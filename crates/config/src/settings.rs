@@ -1,5 +1,6 @@
 //! The outcome: every setting with its value and where that came from.
 
+use crate::ceiling::Ceiling;
 use crate::detach::DetachKeys;
 use crate::keys::Setting;
 use crate::layer::Layer;
@@ -65,6 +66,14 @@ pub struct Settings {
     pub opt: Valued<bool>,
     pub tools: Vec<Valued<HostPath>>,
     pub mounts: Vec<Valued<Mount>>,
+    pub max_network: Valued<Ceiling<Network>>,
+    pub max_memory: Valued<Ceiling<ByteSize>>,
+    pub max_cpus: Valued<Ceiling<CpuCount>>,
+    pub max_pids: Valued<Ceiling<u32>>,
+    pub writable_root: Valued<bool>,
+    pub roots: Vec<Valued<HostPath>>,
+    /// Not a setting: what an environment was allowed to ask for.
+    pub root: Access,
     pub log_level: Valued<LogLevel>,
     pub log_format: Valued<LogFormat>,
     pub detach_keys: Valued<DetachKeys>,
@@ -92,7 +101,7 @@ pub struct Entry {
 
 impl Default for Settings {
     fn default() -> Self {
-        let Policy { network, opt, resources, .. } = Policy::default();
+        let Policy { network, opt, resources, root, .. } = Policy::default();
         Self {
             method: Valued::default_of(Method::DEFAULT),
             network: Valued::default_of(network),
@@ -105,6 +114,13 @@ impl Default for Settings {
             opt: Valued::default_of(opt),
             tools: Vec::new(),
             mounts: Vec::new(),
+            max_network: Valued::default_of(Ceiling::Same),
+            max_memory: Valued::default_of(Ceiling::Same),
+            max_cpus: Valued::default_of(Ceiling::Same),
+            max_pids: Valued::default_of(Ceiling::Same),
+            writable_root: Valued::default_of(false),
+            roots: Vec::new(),
+            root,
             log_level: Valued::default_of(LogLevel::Warn),
             log_format: Valued::default_of(LogFormat::Text),
             detach_keys: Valued::default_of(DetachKeys::default()),
@@ -131,6 +147,11 @@ impl Settings {
         self.pids.replace_with(layer.pids);
         self.tmp.replace_with(layer.tmp);
         self.opt.replace_with(layer.opt);
+        self.max_network.replace_with(layer.max_network);
+        self.max_memory.replace_with(layer.max_memory);
+        self.max_cpus.replace_with(layer.max_cpus);
+        self.max_pids.replace_with(layer.max_pids);
+        self.writable_root.replace_with(layer.writable_root);
         self.log_level.replace_with(layer.log_level);
         self.log_format.replace_with(layer.log_format);
         self.detach_keys.replace_with(layer.detach_keys);
@@ -149,6 +170,7 @@ impl Settings {
         add(&mut self.host_ports, layer.host_ports);
         add(&mut self.tools, layer.tools);
         add(&mut self.mounts, layer.mounts);
+        add(&mut self.roots, layer.roots);
     }
 
     /// The isolation method and who chose it.
@@ -190,6 +212,7 @@ impl Settings {
             tools: self.tools.iter().map(|tool| tool.value.clone()).collect(),
             opt: self.opt.value,
             resources: self.policy_resources(),
+            root: self.root,
             ..Policy::default()
         }
     }
@@ -214,6 +237,12 @@ impl Settings {
             Setting::Opt => one(self.opt.value.to_string(), &self.opt.origin),
             Setting::Tools => list(key, &self.tools, ToString::to_string),
             Setting::Mounts => list(key, &self.mounts, mount_text),
+            Setting::MaxNetwork => one(self.max_network.value.to_string(), &self.max_network.origin),
+            Setting::MaxMemory => one(self.max_memory.value.to_string(), &self.max_memory.origin),
+            Setting::MaxCpus => one(self.max_cpus.value.to_string(), &self.max_cpus.origin),
+            Setting::MaxPids => one(self.max_pids.value.to_string(), &self.max_pids.origin),
+            Setting::WritableRoot => one(self.writable_root.value.to_string(), &self.writable_root.origin),
+            Setting::Roots => list(key, &self.roots, ToString::to_string),
             Setting::LogLevel => one(self.log_level.value.to_string(), &self.log_level.origin),
             Setting::LogFormat => one(self.log_format.value.to_string(), &self.log_format.origin),
             Setting::DetachKeys => one(self.detach_keys.value.to_string(), &self.detach_keys.origin),

@@ -1,5 +1,6 @@
 //! From a written value to a checked one. A refusal says what is possible.
 
+use crate::ceiling::{Ceiling, SAME};
 use crate::detach::DetachKeys;
 use crate::logging::{LogFormat, LogLevel};
 use palisade_core::policy::parse_mount;
@@ -157,6 +158,22 @@ impl Written<'_> {
             Written::Untyped("false") => Ok(false),
             other => Err(format!("is {}; write {expected}", other.type_name())),
         }
+    }
+
+    /// The word that stands for the setting itself, or what `read` takes.
+    pub(crate) fn ceiling<T>(
+        &self,
+        expected: &str,
+        read: impl Fn(&Self, &str) -> Checked<T>,
+    ) -> Checked<Ceiling<T>> {
+        match self {
+            Written::Text(SAME) | Written::Untyped(SAME) => Ok(Ceiling::Same),
+            other => read(other, expected).map(Ceiling::UpTo),
+        }
+    }
+
+    pub(crate) fn host_path(&self, expected: &str) -> Checked<HostPath> {
+        HostPath::new(self.text(expected)?).map_err(|error| error.to_string())
     }
 
     pub(crate) fn mount(&self) -> Checked<Mount> {

@@ -88,9 +88,10 @@ fn limit<T: Display>(base: &Valued<T>) -> String {
 
 fn widens(setting: Setting, value: &dyn Display, origin: &Origin, reason: String) -> Problem {
     let (file, line) = match origin {
-        Origin::System { file, line } | Origin::User { file, line } | Origin::Project { file, line } => {
-            (file.clone(), *line)
-        }
+        Origin::System { file, line }
+        | Origin::User { file, line }
+        | Origin::Project { file, line }
+        | Origin::Manifest { file, line } => (file.clone(), *line),
         Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => (origin.to_string(), 0),
     };
     Problem::Widens { file, line, key: setting.doc().key, value: printable(&value.to_string()), reason }

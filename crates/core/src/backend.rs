@@ -3,13 +3,15 @@
 use crate::error::{Diagnostic, ErrorCode, ExitCode};
 use crate::id::SandboxId;
 use crate::method::Method;
-use crate::policy::{HOME, Policy, USER, WORKSPACE};
+use crate::path::HostPath;
+use crate::policy::{HOME, USER, WORKSPACE};
 use crate::preflight::Preflight;
 use crate::resources::Enforcement;
 use crate::spec::SandboxSpec;
 use crate::trouble::HostTrouble;
 use serde::Serialize;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -76,22 +78,29 @@ pub struct Liveness {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Layout {
     pub workspace: String,
+    /// Where commands start: the workspace, unless the environment says otherwise.
+    pub directory: String,
     pub home: String,
     pub user: String,
     /// What every command inside starts from; the caller's own variables come on top.
     pub environment: Vec<(String, String)>,
 }
 
+/// Where programs are looked for inside, after a sandbox's own tools.
+pub const SYSTEM_PATH: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Where the programs of a tool directory lie.
+pub fn programs_of(tool: &HostPath) -> [PathBuf; 2] {
+    [tool.as_path().join("bin"), tool.as_path().to_owned()]
+}
+
 impl Layout {
     /// As it is in every sandbox with a file system of its own.
-    pub fn inside(policy: &Policy) -> Self {
-        let tools = policy.tools.iter().flat_map(|tool| {
-            let tool = tool.as_path().display().to_string();
-            [format!("{tool}/bin"), tool]
-        });
-        let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-            .map(str::to_owned);
-        let path: Vec<String> = tools.chain(system).collect();
+    pub fn inside(spec: &SandboxSpec) -> Self {
+        let policy = &spec.policy;
+        let tools = policy.tools.iter().flat_map(programs_of).map(|path| path.display().to_string());
+        let path: Vec<String> = tools.chain(SYSTEM_PATH.map(str::to_owned)).collect();
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut environment = vec![
             entry("PATH", &path.join(":")),
@@ -102,7 +111,13 @@ impl Layout {
             entry("LANG", "C.UTF-8"),
         ];
         environment.extend(policy.proxy_environment());
-        Self { workspace: WORKSPACE.into(), home: HOME.into(), user: USER.into(), environment }
+        Self {
+            workspace: WORKSPACE.into(),
+            directory: spec.foundation.directory(WORKSPACE),
+            home: HOME.into(),
+            user: USER.into(),
+            environment,
+        }
     }
 }
 
@@ -136,6 +151,8 @@ pub enum BackendError {
     Unsupported { method: Method, what: String },
     #[error("the {limit} limit that was asked for cannot be enforced: {reason}")]
     Limit { limit: String, reason: String, fix: String },
+    #[error("environment '{environment}' needs {tools}, which {place} does not have")]
+    MissingTools { environment: String, tools: String, place: String, fix: String },
     #[error("cannot use {path} in a sandbox: {reason}")]
     HostDirectory { path: String, reason: String, fix: String },
     #[error("Missing image: {image}. Run: {fix}")]
@@ -172,6 +189,7 @@ impl Diagnostic for BackendError {
             Self::Unavailable { .. } => "method-unavailable",
             Self::Unsupported { .. } => "method-unsupported",
             Self::Limit { .. } => "limit-not-enforceable",
+            Self::MissingTools { .. } => "tools-missing",
             Self::HostDirectory { .. } => "host-directory-refused",
             Self::MissingImage { .. } => "image-missing",
             Self::EngineSilent { .. } => "engine-silent",
@@ -184,7 +202,10 @@ impl Diagnostic for BackendError {
 
     fn exit(&self) -> ExitCode {
         match self {
-            Self::Unavailable { .. } | Self::Unsupported { .. } | Self::Limit { .. } => ExitCode::Preflight,
+            Self::Unavailable { .. }
+            | Self::Unsupported { .. }
+            | Self::Limit { .. }
+            | Self::MissingTools { .. } => ExitCode::Preflight,
             Self::HostDirectory { .. } | Self::EngineRefused { .. } => ExitCode::Failed,
             Self::MissingImage { .. } => ExitCode::Provisioning,
             Self::EngineSilent { .. } => ExitCode::Timeout,
@@ -198,6 +219,7 @@ impl Diagnostic for BackendError {
         match self {
             Self::Unavailable { fix, .. }
             | Self::Limit { fix, .. }
+            | Self::MissingTools { fix, .. }
             | Self::HostDirectory { fix, .. }
             | Self::EngineSilent { fix, .. } => vec![fix.clone()],
             Self::MissingImage { .. } | Self::EngineRefused { .. } => Vec::new(),

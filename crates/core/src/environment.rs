@@ -4,6 +4,7 @@
 
 use crate::name::{InvalidName, checked};
 use crate::path::{GuestPath, HostPath};
+use crate::policy::WORKSPACE;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -65,10 +66,31 @@ pub struct Foundation {
     pub workdir: Option<GuestPath>,
 }
 
+impl Root {
+    /// As it is written in a manifest.
+    pub fn shown(&self) -> String {
+        match self {
+            Root::Host => "host".to_owned(),
+            Root::Directory { path } => path.to_string(),
+        }
+    }
+}
+
 impl Foundation {
     /// Whether nothing at all was said.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Where commands start in a sandbox whose workspace stands at this path.
+    pub fn directory(&self, workspace: &str) -> String {
+        let Some(workdir) = &self.workdir else { return workspace.to_owned() };
+        let below = std::path::Path::new(workdir.as_str()).strip_prefix(WORKSPACE);
+        match below.ok().and_then(|below| below.to_str()) {
+            None => workdir.to_string(),
+            Some("") => workspace.to_owned(),
+            Some(below) => format!("{workspace}/{below}"),
+        }
     }
 }
 
@@ -248,6 +270,24 @@ mod tests {
         }
         for bad in ["", "-rf", "..", ".hidden", "/bin/sh", "a/b", "a b", "a\0", "é"] {
             assert!(ToolName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn commands_start_where_the_environment_says_wherever_the_workspace_stands() {
+        let at = |workdir: &str| Foundation {
+            workdir: Some(GuestPath::new(workdir).unwrap()),
+            ..Foundation::default()
+        };
+        assert_eq!(Foundation::default().directory("/state/w"), "/state/w");
+        for (workdir, workspace, directory) in [
+            ("/workspace", "/workspace", "/workspace"),
+            ("/workspace/app", "/workspace", "/workspace/app"),
+            ("/workspace/app", "/state/w", "/state/w/app"),
+            ("/workspaces", "/state/w", "/workspaces"),
+            ("/srv", "/workspace", "/srv"),
+        ] {
+            assert_eq!(at(workdir).directory(workspace), directory, "{workdir} of {workspace}");
         }
     }
 

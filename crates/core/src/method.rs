@@ -79,11 +79,29 @@ impl FromStr for Method {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Origin {
     Default,
-    System { file: String, line: usize },
-    User { file: String, line: usize },
-    Project { file: String, line: usize },
-    Environment { variable: String },
-    Flag { flag: String },
+    System {
+        file: String,
+        line: usize,
+    },
+    User {
+        file: String,
+        line: usize,
+    },
+    Project {
+        file: String,
+        line: usize,
+    },
+    /// An environment's file.
+    Manifest {
+        file: String,
+        line: usize,
+    },
+    Environment {
+        variable: String,
+    },
+    Flag {
+        flag: String,
+    },
 }
 
 impl fmt::Display for Origin {
@@ -93,6 +111,7 @@ impl fmt::Display for Origin {
             Origin::System { file, line } => write!(f, "system {file}:{line}"),
             Origin::User { file, line } => write!(f, "user {file}:{line}"),
             Origin::Project { file, line } => write!(f, "project {file}:{line}"),
+            Origin::Manifest { file, line } => write!(f, "environment file {file}:{line}"),
             Origin::Environment { variable } => write!(f, "environment {variable}"),
             Origin::Flag { flag } => write!(f, "flag {flag}"),
         }

@@ -4,6 +4,7 @@ use crate::path::{GuestPath, HostPath};
 use crate::reach::{AllowRule, HostPort, PROXY_PORT};
 use crate::resources::Resources;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// Where the workspace stands inside every sandbox.
@@ -47,6 +48,12 @@ impl FromStr for Network {
             "open" => Ok(Network::Open),
             _ => Err(UnknownNetwork(text.escape_debug().to_string())),
         }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -5,7 +5,10 @@ use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::start::made_or_removed;
-use palisade_core::{Capabilities, HostPath, Layout, Method, Policy, SandboxId, SandboxName, State};
+use palisade_core::{
+    Capabilities, EnvironmentName, Foundation, HostPath, Layout, Method, Policy, SandboxId, SandboxName,
+    State,
+};
 use palisade_host::process;
 use palisade_protocol::client::{Client, StreamEvent};
 use palisade_protocol::{KeeperVerb, Open, Report};
@@ -23,6 +26,8 @@ pub struct Summary {
     /// Its id, when it was given no name.
     pub name: SandboxName,
     pub method: Method,
+    /// What it was made from.
+    pub environment: Option<EnvironmentName>,
     pub state: State,
     /// Why it is in the state `error`.
     pub error: Option<String>,
@@ -44,6 +49,7 @@ pub struct Inspection {
     /// The process that holds the sandbox, while it runs.
     pub keeper_pid: Option<u32>,
     pub policy: Policy,
+    pub foundation: Foundation,
     pub layout: Layout,
     pub capabilities: Capabilities,
     /// The backend's own account while it runs: which limits are enforced, and how.
@@ -75,6 +81,7 @@ impl Engine {
             layout: backend.layout(&row.spec),
             capabilities: backend.capabilities(),
             policy: row.spec.policy,
+            foundation: row.spec.foundation,
             running,
         })
     }
@@ -103,6 +110,7 @@ fn summary(row: &Row, intents: &[Intent]) -> Summary {
         id: row.id().clone(),
         name: row.name.clone(),
         method: row.spec.method,
+        environment: row.spec.foundation.environment.clone(),
         state: if trouble.is_some() { State::Error } else { row.state },
         error: trouble.or_else(|| row.error.clone()),
         created_at: row.created_at,

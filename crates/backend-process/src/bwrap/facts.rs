@@ -1,15 +1,17 @@
-//! What the planner must know of the host's root: gathered once by looking, so that planning itself is pure.
+//! What the planner must know of the host's root, or of another one: gathered once by looking, so that planning itself
+//! is pure.
 
+use super::plan::is_text_file;
 use std::io;
 use std::path::Path;
 
-/// An entry of the host's root that belongs to the system's programs.
+/// An entry of a root that belongs to the system's programs, by its path without the leading slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RootEntry {
     /// `/bin -> usr/bin` on merged systems.
     Link { name: String, target: String },
-    /// A directory of its own on others.
-    Directory { name: String },
+    /// A directory of its own on others, or a file.
+    Shown { name: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,11 +81,78 @@ impl HostFacts {
     }
 }
 
+/// What every sandbox has of its own, and takes from no root.
+const OWN: [&str; 10] = [".palisade", "dev", "etc", "home", "proc", "run", "sys", "tmp", "var", "workspace"];
+/// Directories that stand inside as our own, with the root's entries in them.
+const OPENED: [&str; 2] = ["etc", "var"];
+/// More than any system has there; each is a mount.
+const MOST_ENTRIES: usize = 1000;
+
+impl HostFacts {
+    /// Of a directory that holds a whole system. Whoever made it may have put anything there: a link is only read, never
+    /// followed, and what is neither a file nor a directory is left out.
+    pub fn of_root(root: &Path) -> io::Result<Self> {
+        let mut entries = entries_of(root, "", |name| OWN.contains(&name))?;
+        if !entries.iter().any(|entry| matches!(entry.name(), "bin" | "usr")) {
+            return Err(io::Error::other("it holds no system: there is neither a bin nor a usr in it"));
+        }
+        for directory in OPENED {
+            if std::fs::symlink_metadata(root.join(directory)).is_ok_and(|meta| meta.is_dir()) {
+                let own = |name: &str| name == "var/tmp" || is_text_file(&format!("/{name}"));
+                entries.extend(entries_of(root, directory, own)?);
+            }
+        }
+        if entries.len() > MOST_ENTRIES {
+            return Err(io::Error::other(format!(
+                "there are more than {MOST_ENTRIES} files in it and in its etc"
+            )));
+        }
+        Ok(Self { root: entries, etc: Vec::new(), localtime: None, ..Self::gather() })
+    }
+}
+
+impl HostFacts {
+    /// Whether a path inside is, or lies below, an entry of the root.
+    pub fn covers(&self, guest: &str) -> bool {
+        let below = |entry: &RootEntry| Path::new(guest).starts_with(Path::new("/").join(entry.name()));
+        self.root.iter().any(below)
+    }
+}
+
+impl RootEntry {
+    fn name(&self) -> &str {
+        match self {
+            RootEntry::Link { name, .. } | RootEntry::Shown { name } => name,
+        }
+    }
+}
+
+/// The entries of a directory of a root that are shown, sorted. Names that are not text are nobody's programs.
+fn entries_of(root: &Path, directory: &str, own: impl Fn(&str) -> bool) -> io::Result<Vec<RootEntry>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(directory))? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+        if own(&name) {
+            continue;
+        }
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            found.extend(link_target(&entry.path()).map(|target| RootEntry::Link { name, target }));
+        } else if kind.is_dir() || kind.is_file() {
+            found.push(RootEntry::Shown { name });
+        }
+    }
+    found.sort_by(|a, b| a.name().cmp(b.name()));
+    Ok(found)
+}
+
 fn root_entry(name: &str) -> Option<RootEntry> {
     let path = Path::new("/").join(name);
     match link_target(&path) {
         Some(target) => Some(RootEntry::Link { name: name.into(), target }),
-        None => path.is_dir().then(|| RootEntry::Directory { name: name.into() }),
+        None => path.is_dir().then(|| RootEntry::Shown { name: name.into() }),
     }
 }
 
@@ -105,4 +174,80 @@ fn java_configuration() -> io::Result<Vec<String>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_root_is_surveyed_without_following_what_its_maker_put_there() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for directory in
+            ["usr/bin", "opt", "etc/ssl", "var/lib", "var/tmp", "home/user", "proc", "tmp", "workspace"]
+        {
+            std::fs::create_dir_all(at(directory)).unwrap();
+        }
+        for file in ["etc/passwd", "etc/resolv.conf", "etc/profile", "notes.txt"] {
+            std::fs::write(at(file), "").unwrap();
+        }
+        for (name, target) in [
+            ("bin", "usr/bin"),
+            ("lib", "/etc"),
+            ("srv", "../../../../root"),
+            ("run", "/run"),
+            ("etc/shadow", "/etc/shadow"),
+            ("etc/hosts", "/etc/hosts"),
+            ("var/log", "/var/log"),
+        ] {
+            symlink(target, at(name)).unwrap();
+        }
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let link = |name: &str, target: &str| RootEntry::Link { name: name.into(), target: target.into() };
+        let shown = |name: &str| RootEntry::Shown { name: name.into() };
+        let facts = HostFacts::of_root(root.path()).unwrap();
+        assert_eq!(
+            facts.root,
+            [
+                link("bin", "usr/bin"),
+                link("lib", "/etc"),
+                shown("notes.txt"),
+                shown("opt"),
+                link("srv", "../../../../root"),
+                shown("usr"),
+                shown("etc/profile"),
+                link("etc/shadow", "/etc/shadow"),
+                shown("etc/ssl"),
+                shown("var/lib"),
+                link("var/log", "/var/log"),
+            ]
+        );
+        assert_eq!((facts.etc, facts.localtime), (Vec::new(), None));
+    }
+
+    #[test]
+    fn an_etc_that_is_a_link_is_not_entered() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("usr")).unwrap();
+        symlink("/etc", root.path().join("etc")).unwrap();
+        let facts = HostFacts::of_root(root.path()).unwrap();
+        assert_eq!(facts.root, [RootEntry::Shown { name: "usr".into() }]);
+    }
+
+    #[test]
+    fn a_directory_without_programs_is_no_root() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("src")).unwrap();
+        let told = HostFacts::of_root(root.path()).unwrap_err().to_string();
+        assert_eq!(told, "it holds no system: there is neither a bin nor a usr in it");
+    }
 }

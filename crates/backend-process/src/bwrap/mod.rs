@@ -9,10 +9,10 @@ mod probe;
 use crate::cgroup::{Group, Limits, Means};
 use crate::fence::{self, Journal};
 use crate::warden::Warden;
-use crate::{ProcessConfig, low_ports, machine};
+use crate::{ProcessConfig, low_ports, machine, tools};
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Lasting, Layout,
-    Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Lasting,
+    Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
@@ -57,8 +57,18 @@ impl BwrapBackend {
         })
     }
 
+    /// Everything but the root can be had; programs that the environment needs must be there.
+    fn refuse_what_it_lacks(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        if spec.policy.root == Access::ReadWrite {
+            let what = "a root that programs inside can write; only containers have one".into();
+            return Err(BackendError::Unsupported { method: Method::Bwrap, what });
+        }
+        tools::require(spec, |tool| tools::is_shown(spec, tool))
+    }
+
     async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         let bwrap = self.program()?;
+        self.refuse_what_it_lacks(spec)?;
         let mut held = Held::default();
         match self.launch_holding(spec, bwrap, &mut held).await {
             Ok((warden, stream, group)) => {
@@ -338,6 +348,10 @@ impl Backend for BwrapBackend {
         Box::pin(probe::preflight(&self.config))
     }
 
+    fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async { self.refuse_what_it_lacks(spec) })
+    }
+
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(async { make_directories(spec, Some(spec.identity)) })
     }
@@ -367,7 +381,7 @@ impl Backend for BwrapBackend {
     }
 
     fn layout(&self, spec: &SandboxSpec) -> Layout {
-        Layout::inside(&spec.policy)
+        Layout::inside(spec)
     }
 
     fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {

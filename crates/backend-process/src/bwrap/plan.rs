@@ -37,6 +37,8 @@ pub struct PlanInput<'a> {
     pub hostname: &'a str,
     pub home: Place,
     pub workspace: Place,
+    /// The directory that the facts were gathered from; the host's own root without one.
+    pub root: Option<HostPath>,
     /// Tools and extra mounts, in order.
     pub binds: Vec<Bind>,
     /// Read-only carve-outs and pinned directories inside writable binds; they come last.
@@ -140,15 +142,23 @@ fn namespaces(options: &mut Options, hostname: &str) {
     ]);
 }
 
-/// The host's programs, read-only, and the parts of `/etc` they need.
+/// The programs and what they need of `/etc`, read-only: the host's, or those of another root. Links are made anew, so
+/// that they lead nowhere but to a place inside.
 fn system(options: &mut Options, input: &PlanInput<'_>) {
-    options.add(["--ro-bind", "/usr", "/usr"]);
+    match &input.root {
+        None => options.add(["--ro-bind", "/usr", "/usr"]),
+        Some(_) => options.add(["--dir", "/etc", "--dir", "/var"]),
+    }
     for entry in &input.facts.root {
         match entry {
             RootEntry::Link { name, target } => options.add(["--symlink", target, &format!("/{name}")]),
-            RootEntry::Directory { name } => {
-                let path = format!("/{name}");
-                options.add(["--ro-bind", &path, &path]);
+            RootEntry::Shown { name } => {
+                let guest = format!("/{name}");
+                let host = match &input.root {
+                    None => OsString::from(&guest),
+                    Some(root) => root.join(name).as_path().into(),
+                };
+                options.add([OsString::from("--ro-bind"), host, OsString::from(guest)]);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::seccomp::{self, SetIdBits};
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::policy::{HOME, WORKSPACE};
-use palisade_core::{Access, BackendError, GuestPath, HostPath, Mount, Policy, SandboxSpec, Workspace};
+use palisade_core::{Access, BackendError, GuestPath, HostPath, Mount, Policy, Root, SandboxSpec, Workspace};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
@@ -38,6 +38,8 @@ impl Held {
 pub(super) struct Resolved {
     home: Place,
     workspace: Place,
+    /// A system other than the host's.
+    root: Option<HostPath>,
     binds: Vec<Bind>,
     fence: Vec<Bind>,
     /// Hosts paths whose owner is to be mapped to the sandbox's when started by root.
@@ -68,6 +70,7 @@ pub(super) fn resolve(
     let mut resolved = Resolved {
         home,
         workspace: own("workspace", WORKSPACE),
+        root: root(config, spec)?,
         binds: Vec::new(),
         fence: Vec::new(),
         foreign: Vec::new(),
@@ -119,6 +122,25 @@ fn host_path(config: &ProcessConfig, path: &HostPath) -> Result<HostPath, Backen
         ));
     }
     HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+}
+
+/// The directory that stands as the root, when it is not the host's own. It is named by its real path: a link on the
+/// way could lead elsewhere by the time it is used.
+fn root(config: &ProcessConfig, spec: &SandboxSpec) -> Result<Option<HostPath>, BackendError> {
+    let Root::Directory { path } = &spec.foundation.root else { return Ok(None) };
+    let refuse = |reason: &str, fix: &str| BackendError::HostDirectory {
+        path: path.to_string(),
+        reason: reason.into(),
+        fix: fix.into(),
+    };
+    let real = host_path(config, path)?;
+    if real != *path {
+        return Err(refuse("a symbolic link leads to it", "name the directory itself in the environment"));
+    }
+    if !real.as_path().is_dir() {
+        return Err(refuse("it is not a directory", "name a directory that holds a whole system"));
+    }
+    Ok(Some(real))
 }
 
 /// Where something of the host's stands inside when it keeps its path.
@@ -190,6 +212,28 @@ fn require_free_target(source: &HostPath, target: &GuestPath, policy: &Policy) -
     }
 }
 
+/// bwrap makes what it mounts on, and follows links there while the host is still in reach. So nothing may be shown at
+/// or below what comes from a root that somebody else has made.
+fn require_free_places(
+    facts: &HostFacts,
+    resolved: &Resolved,
+    spec: &SandboxSpec,
+) -> Result<(), BackendError> {
+    if resolved.root.is_none() {
+        return Ok(());
+    }
+    let opt = spec.policy.opt.then_some("/opt");
+    let places = resolved.binds.iter().map(|bind| bind.guest.as_str()).chain(opt);
+    match places.into_iter().find(|place| facts.covers(place)) {
+        None => Ok(()),
+        Some(place) => Err(BackendError::HostDirectory {
+            path: place.to_owned(),
+            reason: "the environment's root has something of its own there".into(),
+            fix: "show it at another place with --mount HOST:GUEST, or leave it out".into(),
+        }),
+    }
+}
+
 /// A mount's target below the sandbox's own directories is made by us, link-free; below a bound directory it would
 /// have to be made in the user's own files, so it is refused.
 fn prepare_target(
@@ -241,7 +285,15 @@ pub(super) fn launch(
     if root {
         stage_all(&mut resolved, &mut guest, spec)?;
     }
-    let facts = HostFacts::gather();
+    let facts = match &resolved.root {
+        None => HostFacts::gather(),
+        Some(root) => HostFacts::of_root(root.as_path()).map_err(|error| BackendError::HostDirectory {
+            path: spec.foundation.root.shown(),
+            reason: error.to_string(),
+            fix: "name a directory that holds a whole system, such as mmdebstrap makes".into(),
+        })?,
+    };
+    require_free_places(&facts, &resolved, spec)?;
     let hostname = spec.name.as_ref().map_or("sandbox", |name| name.as_str());
     let plan = plan(&PlanInput {
         facts: &facts,
@@ -249,6 +301,7 @@ pub(super) fn launch(
         hostname,
         home: resolved.home,
         workspace: resolved.workspace,
+        root: resolved.root,
         binds: resolved.binds,
         fence: resolved.fence,
         opt: spec.policy.opt,
@@ -312,6 +365,7 @@ fn stage_all(resolved: &mut Resolved, guest: &mut HostPath, spec: &SandboxSpec) 
             slots.push(&mut bind.host);
         }
     }
+    slots.extend(&mut resolved.root);
     slots.extend(resolved.binds.iter_mut().chain(&mut resolved.fence).map(|bind| &mut bind.host));
     slots.retain(|path| {
         !is_system_path(path.as_path()) && (foreign.contains(path) || !is_public(path.as_path()))

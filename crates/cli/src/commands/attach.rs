@@ -1,6 +1,6 @@
 //! `palisade attach`.
 
-use super::shell::login_shell;
+use super::shell::own_shell;
 use crate::arguments::{EnvironmentFlags, SessionName};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 /// Attach this terminal to a session of a running sandbox
 ///
 /// A session is a terminal inside that outlives whoever looks at it. One that is not there yet is started with
-/// COMMAND, else with a login shell. Several terminals may be attached to one session.
+/// COMMAND, else with that of its environment, or a login shell. Several terminals may be attached to one session.
 ///
 /// Ctrl-\ then d detaches, and the session goes on; Ctrl-\ twice types Ctrl-\ (see attach.detach_keys in the
 /// configuration). When the session ends, its exit code is this command's.
@@ -58,12 +58,12 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         // Only what begins here finds what the files say now.
         call.variables = super::agent::variables(&connection, variables.clone()).await?;
         if call.command.is_empty() {
-            call.command = login_shell(&connection.client).await;
+            call.command = own_shell(&connection).await;
         }
         match connection.start_session(session.as_str(), call.request(&connection.layout)).await? {
             SessionStart::Started(streams) => return look(context, &connection, session, streams).await,
             SessionStart::Refused(refusal) => {
-                return Ok(relay::refused(&call.program(), &connection.layout.workspace, &refusal));
+                return Ok(relay::refused(&call.program(), &connection.layout.directory, &refusal));
             }
             SessionStart::Running => {}
         }

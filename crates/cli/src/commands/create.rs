@@ -1,10 +1,10 @@
 //! `palisade create`: a sandbox with a name, which keeps its home and workspace until it is removed.
 
-use crate::arguments::{PolicyFlags, WorkspaceFlag};
+use crate::arguments::{FoundationFlag, PolicyFlags, WorkspaceFlag};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{Foundation, SandboxName, Workspace};
+use palisade_core::{SandboxName, Workspace};
 use palisade_engine::CreateRequest;
 
 /// Create a sandbox that keeps its home and workspace
@@ -15,6 +15,8 @@ pub(crate) struct Arguments {
     /// Start it, too
     #[arg(long)]
     pub(crate) start: bool,
+    #[command(flatten)]
+    pub(crate) foundation: FoundationFlag,
     #[command(flatten)]
     pub(crate) bound: WorkspaceFlag,
     #[command(flatten)]
@@ -33,7 +35,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         None => Workspace::Own,
     };
     let policy = context.policy(workspace)?;
-    let foundation = Foundation::default();
+    let foundation = context.foundation.clone();
     let request = CreateRequest { name, method: context.method(), policy, foundation };
     let row = context.engine.create(request).await?;
     if arguments.start {

@@ -85,7 +85,7 @@ async fn start_session(
             hints: vec![format!("attach to it with: {back}; or choose another name")],
         }),
         SessionStart::Refused(refusal) => {
-            Ok(relay::refused(&call.program(), &connection.layout.workspace, &refusal))
+            Ok(relay::refused(&call.program(), &connection.layout.directory, &refusal))
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{Enforcement, Workspace, printable};
+use palisade_core::{Enforcement, Method, Workspace, printable};
 use palisade_engine::Inspection;
 use std::fmt::Write as _;
 
@@ -37,6 +37,15 @@ fn describe(inspection: &Inspection) -> String {
     line("name", summary.name.as_str());
     line("id", summary.id.as_str());
     line("method", &format!("{} ({})", summary.method, inspection.isolation));
+    let foundation = &inspection.foundation;
+    if let Some(environment) = &foundation.environment {
+        line("environment", environment.as_str());
+        match (&foundation.image, summary.method) {
+            (_, Method::Bwrap | Method::Noop) => line("root", &foundation.root.shown()),
+            (Some(image), _) => line("image", image.as_str()),
+            (None, _) => {}
+        }
+    }
     line("state", summary.state.as_str());
     if let Some(error) = &summary.error {
         line("error", &printable(error));

@@ -40,6 +40,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
                 sandbox.name.to_string(),
                 sandbox.state.to_string(),
                 sandbox.method.to_string(),
+                sandbox.environment.as_ref().map_or("-", |name| name.as_str()).to_owned(),
                 age(now - sandbox.created_at),
                 sandbox.id.short().to_owned(),
                 sandbox.error.as_deref().map(printable).unwrap_or_default(),
@@ -47,7 +48,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
         })
         .chain(bad.iter().map(unreadable))
         .collect();
-    output::data(&output::table(&["NAME", "STATE", "METHOD", "AGE", "ID", ""], &rows))?;
+    output::data(&output::table(&["NAME", "STATE", "METHOD", "ENVIRONMENT", "AGE", "ID", ""], &rows))?;
     Ok(OK)
 }
 
@@ -57,6 +58,7 @@ fn unreadable(row: &BadRow) -> Vec<String> {
     vec![
         printable(&row.name),
         "unreadable".into(),
+        "-".into(),
         "-".into(),
         "-".into(),
         printable(&short),

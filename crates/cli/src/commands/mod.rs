@@ -39,11 +39,13 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         // Without settings or state, so that it works when those are broken.
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Run(arguments) => {
-            let context = Context::with_project(global, Some(&arguments.policy))?;
+            let context = Context::with_project(global, Some(&arguments.policy))?
+                .in_environment(arguments.foundation.environment.as_deref(), None)?;
             block_on(&context, tidily(&context, run::run(&context, arguments)))
         }
         Command::Create(arguments) => {
-            let context = Context::with_project(global, Some(&arguments.policy))?;
+            let context = Context::with_project(global, Some(&arguments.policy))?
+                .in_environment(arguments.foundation.environment.as_deref(), None)?;
             block_on(&context, tidily(&context, create::run(&context, arguments)))
         }
         Command::Wrap(arguments) => {

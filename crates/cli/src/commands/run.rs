@@ -1,12 +1,13 @@
 //! `palisade run`: one command in a sandbox of its own, gone when the command ends.
 
 use crate::Status;
-use crate::arguments::{EnvironmentFlags, PolicyFlags, WorkspaceFlag};
+use crate::arguments::{EnvironmentFlags, FoundationFlag, PolicyFlags, WorkspaceFlag};
 use crate::context::{Context, bound_workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{telemetry, terminal};
-use palisade_core::{Foundation, Layout, Workspace};
+use palisade_config::manifest::TimeLimit;
+use palisade_core::{ExitCode, Foundation, Layout, Workspace};
 use palisade_engine::OneOffRequest;
 use std::ffi::OsString;
 
@@ -17,13 +18,18 @@ use std::ffi::OsString;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
+    pub(crate) foundation: FoundationFlag,
+    /// End the command after this time, such as 90s, 10m or 2h, with exit code 8
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<TimeLimit>,
+    #[command(flatten)]
     pub(crate) bound: WorkspaceFlag,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(flatten)]
     pub(crate) environment: EnvironmentFlags,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    /// The command and its arguments [default: the environment's own]
+    #[arg(required_unless_present = "environment", trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -37,8 +43,24 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let method = context.method();
     context.announce(method);
     context.require_guest()?;
-    let request = OneOffRequest { method, policy, foundation: Foundation::default(), identity: None };
-    once(context, request, arguments.command, variables, Layout::clone).await
+    let foundation = context.foundation.clone();
+    let command = match arguments.command {
+        given if given.is_empty() => own_command(&foundation),
+        given => given,
+    };
+    let request = OneOffRequest { method, policy, foundation, identity: None };
+    let limit = arguments.timeout.or(context.time_limit);
+    once(context, request, command, variables, limit, Layout::clone).await
+}
+
+/// What an environment starts by itself; without a command of its own the best login shell that it has.
+fn own_command(foundation: &Foundation) -> Vec<OsString> {
+    const LOGIN_SHELL: [&str; 3] =
+        ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l"];
+    match foundation.command.as_slice() {
+        [] => LOGIN_SHELL.map(OsString::from).to_vec(),
+        command => command.iter().map(OsString::from).collect(),
+    }
 }
 
 /// Runs one command in a sandbox that is gone when the command ends, tied to our own input, output and signals.
@@ -48,6 +70,7 @@ pub(crate) async fn once(
     request: OneOffRequest,
     command: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
+    limit: Option<TimeLimit>,
     layout: impl FnOnce(&Layout) -> Layout,
 ) -> Result<Status, Failure> {
     let method = request.method;
@@ -57,7 +80,7 @@ pub(crate) async fn once(
     let call = Call { command, variables, input, tty };
     let (sandbox, streams) = context.engine.one_off(request, |own| call.open(&layout(own))).await?;
     let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
-    let command = relay::attend(streams, &sandbox.layout, &call, signals);
+    let command = relay::attend_until(overdue(limit), streams, &sandbox.layout, &call, signals);
     let outcome = telemetry::exec((method, sandbox.id(), None), tty == Tty::Yes, command).await;
     let ended = sandbox.end().await;
     let status = outcome?;
@@ -66,4 +89,16 @@ pub(crate) async fn once(
         crate::output::warning(&warning);
     }
     Ok(status)
+}
+
+/// Comes when the command has taken too long; never when it may take any time.
+async fn overdue(limit: Option<TimeLimit>) -> Failure {
+    let Some(limit) = limit else { return std::future::pending().await };
+    tokio::time::sleep(limit.duration()).await;
+    Failure::Told {
+        code: "run-timeout",
+        exit: ExitCode::Timeout,
+        message: format!("the command took longer than {limit} and was ended"),
+        hints: vec!["give it more time with --timeout".into()],
+    }
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{telemetry, terminal};
+use palisade_engine::Connection;
 use palisade_protocol::client::Client;
 use std::ffi::OsString;
 
@@ -34,7 +35,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let variables = relay::variables(&arguments.environment.env)?;
     let connection = context.engine.connect(&arguments.name).await?;
     let variables = super::agent::variables(&connection, variables).await?;
-    let command = login_shell(&connection.client).await;
+    let command = own_shell(&connection).await;
     let call = Call { command, variables, input: Input::Relayed, tty: Tty::Yes };
     let row = &connection.row;
     let command = relay::run(&connection.client, &connection.layout, &call, Signals::listen());
@@ -42,8 +43,16 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     context.unless_lost(row, ended).await
 }
 
+/// What the sandbox's environment starts by itself, else a login shell.
+pub(crate) async fn own_shell(connection: &Connection) -> Vec<OsString> {
+    match connection.row.spec.foundation.command.as_slice() {
+        [] => login_shell(&connection.client).await,
+        command => command.iter().map(OsString::from).collect(),
+    }
+}
+
 /// The command for the best login shell that the sandbox has.
-pub(crate) async fn login_shell(client: &Client) -> Vec<OsString> {
+async fn login_shell(client: &Client) -> Vec<OsString> {
     let [first, second] = SHELLS;
     let present = client.exec_collect(relay::probe(first), 4096).await.is_ok();
     let shell = if present { first } else { second };

@@ -1,18 +1,18 @@
-//! `palisade trust`: consent to what a project's own file asks for beyond the user's settings, pinned to the file's
-//! contents.
+//! `palisade trust`: consent to what a project's own files ask for beyond the user's settings, pinned to the contents of
+//! each.
 
 use crate::context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_config::{find_project, project_digest};
-use palisade_core::ExitCode;
+use palisade_config::{PROJECT_ENVIRONMENTS, PROJECT_FILE, project_digest, project_files};
+use palisade_core::{ExitCode, printable};
 use palisade_engine::Engine;
 use std::path::PathBuf;
 
-/// Trust a project's .palisade/config.toml, as it is now
+/// Trust a project's .palisade/config.toml and environments, as they are now
 ///
-/// A project's file may narrow what sandboxes get, and widen it only once you trust it. Any change to the file takes
-/// the trust away.
+/// A project's file may narrow what sandboxes get, and widen it only once you trust it; its environments count only
+/// then. Any change to a file takes the trust in it away.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// A directory of the project; the current one when left out
@@ -36,7 +36,7 @@ pub(crate) fn run(engine: &Engine, arguments: &Arguments) -> Result<Status, Fail
             output::json(&trusted)?;
         } else {
             for entry in trusted {
-                output::data(&format!("{}\n", palisade_core::printable(&entry.path)))?;
+                output::data(&format!("{}\n", printable(&entry.path)))?;
             }
         }
         return Ok(OK);
@@ -50,20 +50,23 @@ pub(crate) fn run(engine: &Engine, arguments: &Arguments) -> Result<Status, Fail
     };
     let directory = std::fs::canonicalize(&directory)
         .map_err(|error| absent(format!("{}: {error}", directory.display())))?;
-    let path = find_project(&directory).ok_or_else(|| {
-        absent(format!("there is no .palisade/config.toml in {} or above", directory.display()))
-    })?;
-    let key = path.to_string_lossy();
-    if arguments.revoke {
-        let known = store.trust_remove(&key)?;
-        output::note(&format!(
-            "{} {}",
-            if known { "no longer trusted:" } else { "was not trusted:" },
-            path.display()
-        ));
-        return Ok(OK);
+    let files = project_files(&directory)?;
+    if files.is_empty() {
+        return Err(absent(format!(
+            "there is neither a {PROJECT_FILE} nor a {PROJECT_ENVIRONMENTS} in {} or above",
+            directory.display()
+        )));
     }
-    store.trust_set(&key, &project_digest(&path)?, context::now())?;
-    output::note(&format!("trusted as it is now: {}", path.display()));
+    for path in files {
+        let (key, shown) = (path.to_string_lossy(), printable(&path.to_string_lossy()));
+        if arguments.revoke {
+            let known = store.trust_remove(&key)?;
+            let told = if known { "no longer trusted:" } else { "was not trusted:" };
+            output::note(&format!("{told} {shown}"));
+        } else {
+            store.trust_set(&key, &project_digest(&path)?, context::now())?;
+            output::note(&format!("trusted as it is now: {shown}"));
+        }
+    }
     Ok(OK)
 }

@@ -28,5 +28,6 @@ pub(crate) async fn run(
     context.require_guest()?;
     let command = wrapper.command(arguments);
     let variables = wrapper.variables(|name| std::env::var_os(name));
-    super::run::once(context, wrapper.request(), command, variables, |layout| wrapper.layout(layout)).await
+    let layout = |own: &_| wrapper.layout(own);
+    super::run::once(context, wrapper.request(), command, variables, None, layout).await
 }

@@ -9,6 +9,7 @@ mod environment;
 mod errors;
 mod json;
 mod man;
+mod manifest;
 mod markdown;
 mod sources;
 mod telemetry;
@@ -32,6 +33,8 @@ fn documents() -> Documents {
         ("docs/reference/cli.md".into(), command_line::page(&command())),
         ("docs/reference/config.md".into(), configuration::page()),
         ("docs/reference/environment.md".into(), environment::page()),
+        ("docs/reference/environments.md".into(), manifest::page()),
+        ("schemas/environment.json".into(), manifest::schema()),
         ("docs/reference/exit-codes.md".into(), errors::page()),
         ("docs/reference/json.md".into(), json::page()),
         ("docs/reference/telemetry.md".into(), telemetry::page()),

@@ -7,7 +7,7 @@ use super::Manifest;
 use super::read::{name_of, read};
 use crate::error::{ConfigError, Problem};
 use crate::file;
-use palisade_core::{Diagnostic, EnvironmentName, ErrorCode, ExitCode, printable};
+use palisade_core::{Diagnostic, EnvironmentName, ErrorCode, ExitCode, Method, printable};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -57,6 +57,23 @@ pub struct Environment {
     pub provenance: Provenance,
 }
 
+impl Environment {
+    /// Whether a method can make a sandbox of it.
+    pub fn require(&self, method: Method) -> Result<(), EnvironmentError> {
+        if self.manifest.serves(method) {
+            return Ok(());
+        }
+        let missing = match method {
+            Method::Bwrap => "root",
+            Method::Noop => "root that is the host's own",
+            Method::Docker | Method::Podman | Method::Microvm | Method::Kubernetes => "image",
+        };
+        let others: Vec<&str> = self.manifest.methods().into_iter().map(Method::as_str).collect();
+        let name = self.manifest.name.value.to_string();
+        Err(EnvironmentError::Method { name, method, missing, others: others.join(", ") })
+    }
+}
+
 /// A file that is none, with what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -104,6 +121,8 @@ pub enum EnvironmentError {
     NotFound { name: String, available: String, near: Option<String> },
     #[error("environment '{name}' comes with this project, and {file} is not trusted as it is now")]
     NotTrusted { name: String, file: String },
+    #[error("environment '{name}' cannot be used with method '{method}': it has no {missing}")]
+    Method { name: String, method: Method, missing: &'static str, others: String },
     #[error(transparent)]
     Broken(#[from] ConfigError),
 }
@@ -113,6 +132,7 @@ impl Diagnostic for EnvironmentError {
         match self {
             Self::NotFound { .. } => "environment-not-found",
             Self::NotTrusted { .. } => "environment-not-trusted",
+            Self::Method { .. } => "environment-method",
             Self::Broken(error) => error.code(),
         }
     }
@@ -121,6 +141,7 @@ impl Diagnostic for EnvironmentError {
         match self {
             Self::NotFound { .. } => ExitCode::NotFound,
             Self::NotTrusted { .. } => ExitCode::Configuration,
+            Self::Method { .. } => ExitCode::Preflight,
             Self::Broken(error) => error.exit(),
         }
     }
@@ -136,6 +157,11 @@ impl Diagnostic for EnvironmentError {
                 "read the file, and if you agree with it, allow exactly this version with: palisade trust"
                     .into(),
             ],
+            Self::Method { others, .. } => {
+                vec![format!(
+                    "choose a method that it is for with --method: {others}; or another environment"
+                )]
+            }
             Self::Broken(error) => error.hints(),
         }
     }

@@ -7,14 +7,17 @@ mod catalogue;
 mod fields;
 mod init;
 mod read;
+mod settle;
 mod time_limit;
 
+pub(crate) use catalogue::manifests_in;
 pub use catalogue::{
     BUILT_IN, Catalogue, CatalogueSources, Environment, EnvironmentError, Fault, Provenance, Untrusted,
 };
 pub use fields::{FIELDS, Field, FieldDoc};
 pub use init::{Init, InitMode, Pattern, Refusal, Rule};
 pub use read::{check_file, read};
+pub use settle::{foundation, settle};
 pub use time_limit::{InvalidTimeLimit, TimeLimit};
 
 use palisade_core::{

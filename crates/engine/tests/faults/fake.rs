@@ -140,7 +140,13 @@ impl Backend for Fake {
     }
 
     fn layout(&self, _spec: &SandboxSpec) -> Layout {
-        Layout { workspace: "/".into(), home: "/".into(), user: "agent".into(), environment: Vec::new() }
+        Layout {
+            workspace: "/".into(),
+            directory: "/".into(),
+            home: "/".into(),
+            user: "agent".into(),
+            environment: Vec::new(),
+        }
     }
 
     fn explain<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {

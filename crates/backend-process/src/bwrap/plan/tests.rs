@@ -8,7 +8,7 @@ fn facts() -> HostFacts {
     HostFacts {
         root: vec![
             RootEntry::Link { name: "bin".into(), target: "usr/bin".into() },
-            RootEntry::Directory { name: "lib64".into() },
+            RootEntry::Shown { name: "lib64".into() },
         ],
         etc: vec!["/etc/ssl/certs".into()],
         localtime: Some("/usr/share/zoneinfo/Etc/UTC".into()),
@@ -41,6 +41,7 @@ fn input<'a>(facts: &'a HostFacts, guest: &'a HostPath) -> PlanInput<'a> {
         hostname: "box",
         home: own("/state/home", HOME),
         workspace: own("/state/workspace", WORKSPACE),
+        root: None,
         binds: Vec::new(),
         fence: Vec::new(),
         opt: false,
@@ -73,6 +74,21 @@ fn a_one_off_run_with_a_fenced_directory() {
     ];
     input.opt = true;
     insta::assert_snapshot!("fenced", lines(&plan(&input).options));
+}
+
+#[test]
+fn a_root_of_its_own_shows_nothing_of_the_hosts() {
+    let (mut facts, guest) = (facts(), host("/g"));
+    facts.root = vec![
+        RootEntry::Link { name: "bin".into(), target: "usr/bin".into() },
+        RootEntry::Shown { name: "usr".into() },
+        RootEntry::Link { name: "srv".into(), target: "/oldroot/etc".into() },
+        RootEntry::Shown { name: "etc/ssl".into() },
+    ];
+    (facts.etc, facts.localtime, facts.opt) = (Vec::new(), None, false);
+    let mut input = input(&facts, &guest);
+    input.root = Some(host("/srv/roots/ruby"));
+    insta::assert_snapshot!("root_of_its_own", lines(&plan(&input).options));
 }
 
 #[test]

@@ -52,8 +52,10 @@ pub(crate) const BACKGROUND: &str = "__sync";
 pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Result<Context, Failure> {
     match &arguments.command {
         Command::Start(start) => {
+            let directory = start.directory.as_deref();
             let said = Said { policy: Some(&start.policy), sync: start.sync.as_deref() };
-            Context::with_project_of(global, said, start.directory.as_deref())
+            let context = Context::with_project_of(global, said, directory)?;
+            context.in_environment(start.foundation.environment.as_deref(), directory)
         }
         _ => Context::without_project(global),
     }

@@ -1,7 +1,7 @@
 //! `palisade agent start`.
 
 use super::{here, told, workshop};
-use crate::arguments::{PolicyFlags, SessionName};
+use crate::arguments::{FoundationFlag, PolicyFlags, SessionName};
 use crate::commands::attach;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -9,8 +9,8 @@ use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
 use palisade_agents::{Given, Install, Profile, Profiles, Ready, Signed, StartRequest, Workshop};
 use palisade_core::{
-    ExitCode, Foundation, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Secret,
-    SyncMode, SyncTrigger, Workspace, printable,
+    ExitCode, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Secret, SyncMode,
+    SyncTrigger, Workspace, printable,
 };
 use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
 use palisade_engine::{Connection, SessionStart};
@@ -63,6 +63,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODE")]
     pub(crate) sync: Option<String>,
     #[command(flatten)]
+    pub(crate) foundation: FoundationFlag,
+    #[command(flatten)]
     pub(crate) policy: PolicyFlags,
 }
 
@@ -90,6 +92,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     if arguments.fresh {
         discard(&workshop, &request, arguments.discard.as_deref()).await?;
     }
+    refuse_other_environment(&workshop, &request).await?;
     let mut teller = told::Teller::new();
     let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
     teller.clear();
@@ -102,7 +105,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     let program = installed.program.to_string_lossy().into_owned();
     require_program(connection, profile, &program).await?;
     let layout = searched_first(&connection.layout, &installed.search);
-    let layout = Layout { workspace: place.as_str().to_owned(), ..layout };
+    let place = place.as_str().to_owned();
+    let layout = Layout { workspace: place.clone(), directory: place, ..layout };
     let session = session(worktree.as_ref())?;
     let mut tell = |step| teller.step(&step);
     let variables = palisade_agents::settle(connection, &layout, profile, &signed, &mut tell).await?;
@@ -200,7 +204,7 @@ impl Work<'_> {
                 )],
             }),
             SessionStart::Refused(refusal) => {
-                Ok(relay::refused(&call.program(), &self.layout.workspace, &refusal))
+                Ok(relay::refused(&call.program(), &self.layout.directory, &refusal))
             }
         }
     }
@@ -280,7 +284,7 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
         allow_dirty: arguments.allow_dirty,
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
-        foundation: Foundation::default(),
+        foundation: context.foundation.clone(),
         given: given(&arguments.policy, context),
         sync: arguments.sync.as_ref().map(|_| context.settings.agent_sync.value),
         default_sync: context.settings.agent_sync.value,
@@ -328,6 +332,23 @@ async fn discard(
     super::rm::remove(workshop, &sandbox, given_up).await?;
     output::note(&format!("discarded {}", sandbox.name()));
     Ok(())
+}
+
+/// A sandbox from before stays what it was made from; asking for something else must not look as if it worked.
+async fn refuse_other_environment(workshop: &Workshop<'_>, request: &StartRequest) -> Result<(), Failure> {
+    let Some(wanted) = &request.foundation.environment else { return Ok(()) };
+    let Some(sandbox) = workshop.earlier(request).await? else { return Ok(()) };
+    let made_from = sandbox.row.spec.foundation.environment.as_ref();
+    if made_from == Some(wanted) {
+        return Ok(());
+    }
+    let from = made_from.map_or_else(|| "no environment".to_owned(), |name| format!("environment '{name}'"));
+    Err(Failure::Told {
+        code: "environment-differs",
+        exit: ExitCode::Conflict,
+        message: format!("sandbox '{}' was made from {from}, not from '{wanted}'", sandbox.name()),
+        hints: vec!["begin anew with --fresh, or give this agent a sandbox of its own with --name".into()],
+    })
 }
 
 /// Unless somebody said how far the sandbox reaches, the agent reaches what it cannot work without.

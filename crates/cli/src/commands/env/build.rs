@@ -75,7 +75,7 @@ fn needs_no_image(method: Method) -> Failure {
 
 /// The recipe that a name means: an environment's image, or one that no environment has.
 fn named(context: &Context, name: &str) -> Result<&'static Recipe, Failure> {
-    let catalogue = context.catalogue()?;
+    let catalogue = context.catalogue(None)?;
     let environment = match catalogue.find(name) {
         Ok(environment) => environment,
         Err(error) => return recipe(name).ok_or_else(|| error.into()),

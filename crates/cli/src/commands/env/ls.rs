@@ -42,7 +42,7 @@ fn listed(environment: &Environment) -> Listed<'_> {
 }
 
 pub(super) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let catalogue = context.catalogue()?;
+    let catalogue = context.catalogue(None)?;
     let listed: Vec<Listed<'_>> = catalogue.environments().iter().map(listed).collect();
     if arguments.json {
         output::json(&listed)?;

@@ -93,7 +93,7 @@ fn shown(environment: &Environment) -> Shown<'_> {
 }
 
 pub(super) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let catalogue = context.catalogue()?;
+    let catalogue = context.catalogue(None)?;
     let shown = shown(catalogue.find(&arguments.name)?);
     if arguments.json {
         return output::json(&shown);
@@ -120,10 +120,7 @@ fn values(field: Field, shown: &Shown<'_>) -> Vec<String> {
         Field::Name => vec![shown.name.to_owned()],
         Field::Description => vec![shown.description.to_owned()],
         Field::Image => one(shown.image.map(ToString::to_string)),
-        Field::Root => one(shown.root.map(|root| match root {
-            Root::Host => "host".to_owned(),
-            Root::Directory { path } => path.to_string(),
-        })),
+        Field::Root => one(shown.root.map(Root::shown)),
         Field::Requires => one((!shown.requires.is_empty())
             .then(|| shown.requires.iter().map(ToolName::as_str).collect::<Vec<_>>().join(", "))),
         Field::Command => one(shown.command.first().map(|word| palisade_core::printable(word))),
