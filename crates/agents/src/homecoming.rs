@@ -6,8 +6,8 @@ use crate::workshop::{AgentSandbox, Workshop, tree};
 use palisade_core::{SyncTrigger, printable};
 use palisade_engine::Connection;
 use palisade_workspace::{
-    Application, Applied, BranchName, Description, Divergence, InsideError, Known, Place, Repository, Survey,
-    Wanted,
+    Application, Applied, Autorun, BranchName, Description, Divergence, InsideError, Known, Place,
+    Repository, Survey, Wanted,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -24,6 +24,8 @@ pub enum Which {
 pub struct SyncRequest {
     pub which: Which,
     pub on_divergence: Divergence,
+    /// Bytes of files that may be laid into the working tree.
+    pub most: u64,
 }
 
 /// What came home of one branch.
@@ -31,6 +33,8 @@ pub struct SyncRequest {
 pub struct Branch {
     pub name: BranchName,
     pub applied: Applied,
+    /// Changed files that run by themselves.
+    pub autorun: Vec<Autorun>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,13 +107,15 @@ impl Workshop<'_> {
         };
         let refs = sandbox.refs();
         let application = Application::look(&repository, &refs, &checked_out, request.on_divergence).await?;
+        let application = application.at_most(request.most);
         let after = application.known();
         let (moved, ()) =
             tokio::try_join!(repository.moved(&refs, &before, after), repository.mark_seen(&refs, after))?;
         self.note_sync(sandbox, SyncTrigger::Asked, &Ok(moved));
         let mut branches = Vec::new();
         for name in chosen {
-            branches.push(Branch { applied: application.apply(&name).await?, name });
+            let autorun = application.autorun(&name).await?;
+            branches.push(Branch { applied: application.apply(&name).await?, name, autorun });
         }
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })
     }

@@ -49,6 +49,7 @@ fn every_json_output_is_what_its_schema_says() {
     let seen = [
         ("agent-log", vec!["agent", "log", "--sync", "--json", "project"]),
         ("agent-ls", vec!["agent", "ls", "--json"]),
+        ("agent-sync", vec!["agent", "sync", "project", "--json"]),
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),
         ("inspect", vec!["inspect", "busy", "--json"]),

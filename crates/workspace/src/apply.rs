@@ -7,11 +7,12 @@
 //!   that a run after a kill at any point knows its own half-done work.
 //! - Content is written by git's own two-tree update, which goes through no link and over no untracked file.
 
+use crate::autorun::Autorun;
 use crate::exchange::{Fetched, Known};
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::status::Status;
-use crate::tree::{Entries, WorkingTree};
+use crate::tree::{Entries, Last, WorkingTree};
 use std::path::PathBuf;
 
 /// What became of a sandbox's work.
@@ -58,6 +59,8 @@ pub enum Waits {
     Overlaps(Vec<PathBuf>),
     /// The host is on another branch.
     OtherBranch(BranchName),
+    /// The branch is called as ours are, and only the user may move those.
+    OurName,
     /// It is for the commits, and those wait.
     Commits,
 }
@@ -76,6 +79,8 @@ pub struct Application<'a> {
     /// The branch that is checked out on the host.
     checked_out: &'a BranchName,
     on_divergence: Divergence,
+    /// Bytes of files that may be laid into the working tree at once.
+    most: u64,
     known: Known,
     status: Status,
 }
@@ -89,7 +94,31 @@ impl<'a> Application<'a> {
         on_divergence: Divergence,
     ) -> Result<Self, GitError> {
         let (known, status) = tokio::try_join!(repository.known(refs), Status::look(repository))?;
-        Ok(Self { repository, refs, checked_out, on_divergence, known, status })
+        Ok(Self { repository, refs, checked_out, on_divergence, most: u64::MAX, known, status })
+    }
+
+    /// With a bound on the files that it lays into the working tree.
+    #[must_use]
+    pub fn at_most(self, bytes: u64) -> Self {
+        Self { most: bytes, ..self }
+    }
+
+    /// What of the work runs by itself, seen from where the host's branch left the sandbox's.
+    pub async fn autorun(&self, branch: &BranchName) -> Result<Vec<Autorun>, GitError> {
+        let fetched = self.known.fetched(self.refs, branch)?;
+        let work = fetched.target();
+        let own = if *branch == *self.checked_out {
+            self.status.head.clone()
+        } else {
+            let own = self.repository.commit_if_any(&branch.full()).await?;
+            own.unwrap_or_else(|| self.status.head.clone())
+        };
+        if own == *work {
+            return Ok(Vec::new());
+        }
+        let base = self.repository.git(["merge-base", own.as_str(), work.as_str()]).text().await;
+        let base = base.ok().and_then(|id| ObjectId::parse(&id)).unwrap_or(own);
+        self.repository.autorun(&base, work).await
     }
 
     /// What the host knows of the sandbox.
@@ -116,6 +145,10 @@ impl<'a> Application<'a> {
         };
         let commits = match &own {
             Some(own) if own == &fetched.commits => Commits::Same,
+            _ if fetched.branch.is_ours() => {
+                let count = self.count(&fetched.commits, "HEAD").await?;
+                Commits::Waiting { count, why: Waits::OurName }
+            }
             Some(own) => {
                 let (theirs, hosts) = self.apart(&fetched.commits, own).await?;
                 match hosts {
@@ -138,13 +171,16 @@ impl<'a> Application<'a> {
     async fn to_checked_out(&self, fetched: &Fetched) -> Result<Applied, GitError> {
         let head = &self.status.head;
         let target = fetched.target();
-        let laid = [self.refs.applied(), self.refs.applying()].iter().any(|name| self.known.has(name));
-        if target == head && !laid {
+        let last = match self.known.below(&self.refs.applying()).next() {
+            Some(_) => Last::Unfinished,
+            None => Last::Finished,
+        };
+        if target == head && !self.known.has(&self.refs.applied()) && last == Last::Finished {
             return Ok(Applied { commits: Commits::Same, work: Work::None });
         }
         let look = async {
             let ours = self.ours(head).await?;
-            WorkingTree::look(self.repository, &self.status, &ours, target).await
+            WorkingTree::look(self.repository, &self.status, &ours, last, target).await
         };
         let (tree, (theirs, hosts)) = tokio::try_join!(look, self.apart(&fetched.commits, head))?;
         if !tree.strange.is_empty() {
@@ -272,8 +308,10 @@ impl<'a> Application<'a> {
         let work = match &fetched.work {
             None => Work::None,
             Some(work) => {
-                let status = Status::look(self.repository).await?;
-                let tree = WorkingTree::look(self.repository, &status, &Entries::default(), work).await?;
+                let repository = self.repository.guarded_again().await?;
+                let status = Status::look(&repository).await?;
+                let ours = Entries::default();
+                let tree = WorkingTree::look(&repository, &status, &ours, Last::Finished, work).await?;
                 self.lay_on_newer(&tree, &status.head, fetched).await?
             }
         };
@@ -290,10 +328,10 @@ impl<'a> Application<'a> {
         uncommitted: bool,
     ) -> Result<Work, GitError> {
         // For a run after a kill, and not after a power failure: there, what is half laid blocks as a user's change would.
-        let applying = self.refs.applying();
+        let applying = format!("{}/{target}", self.refs.applying());
         let unsynced = ["-c", "core.fsync=none", "update-ref", &applying, target.as_str()];
         self.repository.git(unsynced).bytes().await?;
-        let paths = tree.become_tree(commit, target).await?;
+        let paths = tree.become_tree(commit, target, self.most).await?;
         let mut transaction = String::from("start\0");
         if commit != head {
             transaction += &format!("update HEAD\0{commit}\0{head}\0");
@@ -303,7 +341,12 @@ impl<'a> Application<'a> {
         } else {
             format!("delete {}\0\0", self.refs.applied())
         };
-        transaction += &format!("delete {}\0\0prepare\0commit\0", self.refs.applying());
+        let directory = self.refs.applying();
+        let unfinished = self.known.below(&directory).map(|(name, _)| name);
+        for name in unfinished.filter(|name| **name != applying).chain([&applying]) {
+            transaction += &format!("delete {name}\0\0");
+        }
+        transaction += "prepare\0commit\0";
         let reason = self.reason();
         let update = self.repository.git(["update-ref", "-m", &reason, "--stdin", "-z"]);
         update.input(transaction).bytes().await?;
@@ -314,10 +357,10 @@ impl<'a> Application<'a> {
     /// What we laid into the tree before, or were about to.
     async fn ours(&self, head: &ObjectId) -> Result<Entries, GitError> {
         let mut ours = Entries::default();
-        for reference in [self.refs.applied(), self.refs.applying()] {
-            if let Some(commit) = self.known.get(&reference) {
-                ours.add(self.repository, head, commit).await?;
-            }
+        let applied = self.known.get(&self.refs.applied());
+        let applying = self.refs.applying();
+        for commit in applied.into_iter().chain(self.known.below(&applying).map(|(_, commit)| commit)) {
+            ours.add(self.repository, head, commit).await?;
         }
         Ok(ours)
     }

@@ -8,8 +8,11 @@ use palisade_core::{MovedRef, printable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
+/// What a single object may take while it is put together: a few bytes can say how to make a very large one.
+const MEMORY: &str = "4g";
 /// Git wants a host's name; the transport knows where it goes without one.
 const HOST: &str = "palisade";
 
@@ -84,6 +87,14 @@ impl Known {
         self.0.get(reference)
     }
 
+    /// Refs in a directory of refs.
+    pub(crate) fn below<'k>(
+        &'k self,
+        directory: &'k str,
+    ) -> impl Iterator<Item = (&'k String, &'k ObjectId)> {
+        self.0.iter().filter(move |(name, _)| below(name, directory))
+    }
+
     pub(crate) fn has(&self, reference: &str) -> bool {
         self.0.contains_key(reference)
     }
@@ -137,9 +148,21 @@ impl Repository {
 
     /// Brings branches of the sandbox's and the uncommitted work on them, all of it or nothing.
     pub async fn fetch_from(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
+        let began = SystemTime::now();
+        let Err(error) = self.fetch_once(link, refs, wanted).await else { return Ok(()) };
+        self.clear_away(began);
+        // Only then is it worth a look whether refs from before stand in the way.
+        if matches!(error, GitError::Failed { .. }) && self.make_way(refs, wanted).await? {
+            return self.fetch_once(link, refs, wanted).await;
+        }
+        Err(error)
+    }
+
+    async fn fetch_once(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
         let mut arguments: Vec<OsString> = [
             "fetch",
             "--no-tags",
+            "--no-prune",
             "--no-write-fetch-head",
             "--no-auto-maintenance",
             "--no-recurse-submodules",
@@ -158,10 +181,53 @@ impl Repository {
         self.git(arguments)
             .env("GIT_SSH_COMMAND", &link.command)
             .env("GIT_SSH_VARIANT", "simple")
+            .env("GIT_ALLOC_LIMIT", MEMORY)
             .limit(link.limit)
             .bytes()
             .await
             .map(drop)
+    }
+
+    /// Puts commits under another name whose ref is a directory for one that is wanted, or lies in it. Says whether
+    /// there were any. What was brought once is never let go of because a sandbox has renamed it.
+    async fn make_way(&self, refs: &SandboxRefs, wanted: &Wanted) -> Result<bool, GitError> {
+        let targets = wanted.branches.iter().map(|branch| refs.commits(branch));
+        let targets: Vec<String> =
+            targets.chain(wanted.work.iter().map(|branch| refs.work(branch))).collect();
+        let mut transaction = String::from("start\0");
+        let mut any = false;
+        for (reference, id) in self.known(refs).await?.0 {
+            if targets.iter().any(|target| below(target, &reference) || below(&reference, target)) {
+                transaction += &format!("delete {reference}\0{id}\0update {}\0{id}\0\0", refs.gone(&id));
+                any = true;
+            }
+        }
+        transaction += "prepare\0commit\0";
+        if any {
+            self.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
+        }
+        Ok(any)
+    }
+
+    /// Git leaves what it has of a pack when the rest does not come: as much as the sandbox liked to send. Everything
+    /// that is newer than the fetch and that no process has open is its.
+    fn clear_away(&self, since: SystemTime) {
+        let place = self.places().common.join("objects/pack");
+        let mut unfinished: Vec<PathBuf> = Vec::new();
+        let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp_")) {
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            if changed.is_ok_and(|changed| changed >= since) {
+                unfinished.push(entry.path());
+            }
+        }
+        if unfinished.is_empty() {
+            return;
+        }
+        let open = open_files();
+        for path in unfinished.iter().filter(|path| !open.contains(*path)) {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// The refs of a sandbox as they are now, with one question to git.
@@ -207,13 +273,13 @@ impl Repository {
             current.insert(seen);
         }
         let marks = known.0.keys().filter(|name| name.starts_with(&format!("{all}seen/")));
-        for gone in marks.filter(|name| !current.contains(*name)) {
-            let _ = write!(changes, "delete {gone}\0\0");
+        let gone = marks.filter(|name| !current.contains(*name));
+        let deletions: String = gone.map(|name| format!("delete {name}\0\0")).collect();
+        // First what goes: `feature` may have become `feature/one`, and refs are files.
+        for transaction in [deletions, changes].into_iter().filter(|transaction| !transaction.is_empty()) {
+            self.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
         }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        self.git(["update-ref", "--stdin", "-z"]).input(changes).bytes().await.map(drop)
+        Ok(())
     }
 
     /// What a sandbox's refs became between two looks, without what is ours to remember.
@@ -285,6 +351,18 @@ impl Repository {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether one ref would have to lie in the other, as files and directories cannot.
+fn below(reference: &str, directory: &str) -> bool {
+    reference.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The files that processes of this user have open.
+fn open_files() -> BTreeSet<PathBuf> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let descriptors = processes.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok());
+    descriptors.flatten().flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
 }
 
 #[cfg(test)]

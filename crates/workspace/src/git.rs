@@ -14,8 +14,13 @@ use tokio::process::{Child, Command};
 
 /// What local work may take, on the largest repository.
 const LOCAL: Duration = Duration::from_secs(120);
+/// More than git has to say about any change worth looking at: a tree of few objects can name a file a thousand
+/// million times, and whoever lists it would have no memory left.
+const ANSWER: usize = 64 << 20;
 /// How much of git's words is kept for an error.
 const SAID: usize = 4096;
+/// What git gets to put its locks away before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -27,6 +32,14 @@ pub enum GitError {
     Failed { what: String, status: ExitStatus, said: String },
     #[error("git {what} took longer than {} s and was ended", .limit.as_secs())]
     Slow { what: String, limit: Duration },
+    #[error("git {what} has more to tell than can be looked at: the work has too many files")]
+    TooMuch { what: String },
+    #[error(
+        "the work has {bytes} bytes of files, more than the {most} that are allowed; raise agent.max_fetch if that is right"
+    )]
+    TooLarge { bytes: u64, most: u64 },
+    #[error("the work needs {bytes} bytes, and the disk has {free}")]
+    NoRoom { bytes: u64, free: u64 },
     #[error("git {what}: {source}")]
     Io { what: String, source: std::io::Error },
     #[error("git {what} answered what it should not: {answer}")]
@@ -76,6 +89,7 @@ impl Git {
             settings: Vec::new(),
             identity: Identity::default(),
             places: Places::default(),
+            included: Included::Nothing,
         }
     }
 }
@@ -103,6 +117,14 @@ pub struct Repository {
     settings: Vec<(String, String)>,
     identity: Identity,
     places: Places,
+    included: Included,
+}
+
+/// Whether the configuration takes in other files, which may lie in the working tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Included {
+    Nothing,
+    Files,
 }
 
 /// Who commits. Empty when git has no opinion, and then the sandbox's own default stands.
@@ -134,11 +156,26 @@ impl Repository {
             let mut values = entries.clone().filter(|(name, _)| *name == wanted);
             values.next_back().map(|(_, value)| value.to_owned()).unwrap_or_default()
         };
+        let includes = |(name, _): (&str, &str)| name.to_ascii_lowercase().starts_with("include");
+        let included = if entries.clone().any(includes) { Included::Files } else { Included::Nothing };
         Self {
+            included,
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
             ..self
+        }
+    }
+
+    /// The same, guarded against the configuration as it is now: what the user includes in it may lie in the working
+    /// tree, where a sandbox's work has just been laid.
+    pub(crate) async fn guarded_again(&self) -> Result<Self, GitError> {
+        match self.included {
+            Included::Nothing => Ok(self.clone()),
+            Included::Files => {
+                let listing = self.git(["config", "--list", "-z"]).bytes().await?;
+                Ok(self.clone().guarded(&listing, self.places.clone()))
+            }
         }
     }
 
@@ -186,6 +223,11 @@ impl Invocation<'_> {
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
+    }
+
+    /// Ends it when it has too much to tell: git lists the whole of a difference in memory before it says a word.
+    pub(crate) fn modest(self) -> Self {
+        self.env("GIT_ALLOC_LIMIT", "16m")
     }
 
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -254,7 +296,11 @@ impl Invocation<'_> {
     }
 
     fn failed(&self, status: ExitStatus, said: &str) -> GitError {
-        GitError::Failed { what: self.what(), status, said: printable(said.trim()) }
+        let what = self.what();
+        match status.code() {
+            Some(128) if said.contains(" over limit ") => GitError::TooMuch { what },
+            _ => GitError::Failed { what, status, said: printable(said.trim()) },
+        }
     }
 
     async fn run(&self, progress: impl FnMut(&str)) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
@@ -262,15 +308,17 @@ impl Invocation<'_> {
             program: self.repository.git.program.clone(),
             source,
         })?;
-        let io = |source| GitError::Io { what: self.what(), source };
-        match tokio::time::timeout(self.limit, exchange(&mut child, &self.input, progress)).await {
-            Ok(ended) => ended.map_err(io),
-            Err(_) => {
-                end_group(&child);
-                let _ = child.wait().await;
-                Err(GitError::Slow { what: self.what(), limit: self.limit })
-            }
+        let ended = tokio::time::timeout(self.limit, exchange(&mut child, &self.input, progress)).await;
+        if let Ok(Ok(ended)) = ended {
+            return Ok(ended);
         }
+        end(&mut child).await;
+        let what = self.what();
+        Err(match ended {
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => GitError::TooMuch { what },
+            Ok(Err(source)) => GitError::Io { what, source },
+            _ => GitError::Slow { what, limit: self.limit },
+        })
     }
 
     fn command(&self) -> Command {
@@ -297,9 +345,15 @@ impl Invocation<'_> {
     }
 }
 
-fn end_group(child: &Child) {
-    if let Some(pid) = child.id().and_then(|id| rustix::process::Pid::from_raw(id as i32)) {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+/// Ends git and its helpers: asked to, it takes its lock files with it.
+async fn end(child: &mut Child) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    let group = child.id().and_then(|id| Pid::from_raw(id as i32));
+    let signal = |signal| group.map(|group| kill_process_group(group, signal));
+    let _ = signal(Signal::TERM);
+    if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+        let _ = signal(Signal::KILL);
+        let _ = child.wait().await;
     }
 }
 
@@ -318,8 +372,11 @@ async fn exchange(
     };
     let take = async {
         let mut output = Vec::new();
-        if let Some(mut stdout) = stdout {
-            stdout.read_to_end(&mut output).await?;
+        if let Some(stdout) = stdout {
+            stdout.take(ANSWER as u64 + 1).read_to_end(&mut output).await?;
+        }
+        if output.len() > ANSWER {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
         }
         Ok(output)
     };

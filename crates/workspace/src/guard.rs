@@ -9,8 +9,10 @@ const ALWAYS: &[(&str, &str)] = &[
     ("core.untrackedCache", "false"),
     ("core.gitProxy", ""),
     ("core.askPass", ""),
+    ("core.alternateRefsCommand", "true"),
     ("core.pager", "cat"),
     ("core.editor", "true"),
+    ("core.sshCommand", "false"),
     ("core.protectHFS", "true"),
     ("core.protectNTFS", "true"),
     ("credential.helper", ""),
@@ -20,6 +22,13 @@ const ALWAYS: &[(&str, &str)] = &[
     ("fetch.recurseSubmodules", "false"),
     ("fetch.writeCommitGraph", "false"),
     ("push.recurseSubmodules", "no"),
+    ("fetch.prune", "false"),
+    // Else the other side could name addresses to download from, and we would.
+    ("fetch.uriProtocols", ""),
+    ("transfer.bundleURI", "false"),
+    ("promisor.acceptFromServer", "none"),
+    ("commit.gpgSign", "false"),
+    ("merge.verifySignatures", "false"),
     ("push.gpgSign", "false"),
     ("submodule.recurse", "false"),
     ("protocol.allow", "never"),
@@ -63,6 +72,9 @@ fn harmless(name: &str) -> Option<&'static str> {
         ("merge", "driver") => Some(PLAIN_MERGE),
         ("diff", "command" | "textconv") => Some(""),
         ("credential", "helper") => Some(""),
+        ("hook", "command") => Some("true"),
+        // What is wrong with an object of the sandbox's is never excused.
+        ("fetch", _) if middle.eq_ignore_ascii_case("fsck") && key != "skiplist" => Some("error"),
         // A remedy against our own transport being sent elsewhere.
         ("protocol", "allow") if middle != "ssh" => Some("never"),
         _ => None,
@@ -84,10 +96,12 @@ mod tests {
             ("Filter.LFS.Clean", ""),
             ("diff.a.b.textconv", ""),
             ("diff.word.command", ""),
+            ("fetch.fsck.hasDotgit", "error"),
             ("filter.lfs.process", ""),
             ("filter.lfs.required", "false"),
             ("filter.lfs.smudge", ""),
             ("filter.with.dots and blanks.clean", ""),
+            ("hook.check.command", "true"),
             ("merge.ours.driver", PLAIN_MERGE),
             ("protocol.file.allow", "never"),
         ];
@@ -100,7 +114,14 @@ mod tests {
     #[test]
     fn the_users_other_settings_stay() {
         assert_eq!(
-            laid_over(&["user.name", "core.autocrlf", "merge.conflictStyle", "filter.clean", "x"]),
+            laid_over(&[
+                "user.name",
+                "core.autocrlf",
+                "merge.conflictStyle",
+                "filter.clean",
+                "fetch.fsck.skipList",
+                "x"
+            ]),
             []
         );
     }

@@ -46,9 +46,15 @@ impl<'a> OwnIndex<'a> {
         remove(&path).map_err(io)?;
         let copied = Stamp::of(&users);
         if copied.is_some() {
-            std::fs::copy(&users, &path).map_err(io)?;
+            copy_with_time(&users, &path).map_err(io)?;
         }
         Ok(Self { repository, path, users, copied })
+    }
+
+    /// The same index, worked on with another guard.
+    pub(crate) fn seen_by<'b>(&self, repository: &'b Repository) -> OwnIndex<'b> {
+        let (path, users) = (self.path.clone(), self.users.clone());
+        OwnIndex { repository, path, users, copied: self.copied }
     }
 
     fn git<'i, T: Into<OsString>>(&'i self, arguments: impl IntoIterator<Item = T>) -> Invocation<'i> {
@@ -116,6 +122,13 @@ async fn go_back(
     let add = ["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"];
     let add = repository.git(add).env("GIT_LITERAL_PATHSPECS", "1").input(list(new));
     on_index(add).await.map(drop)
+}
+
+/// Git compares an index's time with that of the files, to know which may have changed within the same second.
+fn copy_with_time(from: &Path, to: &Path) -> std::io::Result<()> {
+    let time = std::fs::metadata(from)?.modified()?;
+    std::fs::copy(from, to)?;
+    std::fs::File::options().write(true).open(to)?.set_modified(time)
 }
 
 fn list(paths: &[&Path]) -> Vec<u8> {

@@ -6,6 +6,7 @@
 //! working tree are answered by git inside, and its answers are only ever names and numbers that are checked.
 
 mod apply;
+mod autorun;
 mod exchange;
 mod facts;
 mod git;
@@ -22,6 +23,7 @@ mod tree;
 mod version;
 
 pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
+pub use autorun::{Autorun, Runs};
 pub use exchange::{Fetched, Known, Link, Progress, Wanted};
 pub use facts::{Facts, Limit};
 pub use git::{Git, GitError, Identity, Invocation, Repository};

@@ -19,6 +19,8 @@ impl Repository {
         let place = self.places().common.join("palisade.lock");
         let take = move || {
             let file = File::options().create(true).truncate(false).write(true).open(place)?;
+            // Git that we start holds it too, and goes on when somebody kills us: its work is part of the turn.
+            rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(Turn(file))
         };

@@ -33,6 +33,11 @@ impl BranchName {
     pub fn full(&self) -> String {
         format!("refs/heads/{}", self.0)
     }
+
+    /// Whether it is where we show work that waits, which is not for a sandbox to name.
+    pub fn is_ours(&self) -> bool {
+        self.0 == "palisade" || self.0.starts_with("palisade/")
+    }
 }
 
 impl fmt::Display for BranchName {
@@ -130,9 +135,14 @@ impl SandboxRefs {
         format!("refs/palisade/{}/applied", self.0)
     }
 
-    /// What was being laid into it when somebody may have ended us.
+    /// What was being laid into it when somebody may have ended us, one ref for each that was.
     pub fn applying(&self) -> String {
         format!("refs/palisade/{}/applying", self.0)
+    }
+
+    /// Commits that stood where a branch of another name has to go: `feature` became `feature/one`.
+    pub(crate) fn gone(&self, id: &ObjectId) -> String {
+        format!("refs/palisade/{}/gone/{id}", self.0)
     }
 
     /// The branch that shows commits which wait for the user.

@@ -6,7 +6,7 @@ use crate::refs::ObjectId;
 use crate::status::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// A file's mode and content; the content of a missing file is all zeros.
@@ -29,8 +29,8 @@ impl Entries {
     }
 
     fn extend(&mut self, differences: Vec<Difference>) {
-        for Difference { path, entry, .. } in differences {
-            self.0.entry(path).or_default().insert(entry);
+        for Difference { path, after, .. } in differences {
+            self.0.entry(path).or_default().insert(after);
         }
     }
 
@@ -43,9 +43,42 @@ impl Entries {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) path: PathBuf,
-    entry: Entry,
+    before: Entry,
+    after: Entry,
+}
+
+const NOTHING: &str = "000000";
+const SUBMODULE: &str = "160000";
+pub(crate) const LINK: &str = "120000";
+
+impl Difference {
     /// The first has nothing there.
-    pub(crate) added: bool,
+    pub(crate) fn added(&self) -> bool {
+        self.before.0 == NOTHING
+    }
+
+    pub(crate) fn removed(&self) -> bool {
+        self.after.0 == NOTHING
+    }
+
+    pub(crate) fn mode(&self) -> &str {
+        &self.after.0
+    }
+
+    /// The content before and after, where it is a file's or a link's.
+    pub(crate) fn contents(&self) -> (Option<&str>, Option<&str>) {
+        fn content((mode, id): &Entry) -> Option<&str> {
+            (mode != NOTHING && mode != SUBMODULE).then_some(id)
+        }
+        (content(&self.before), content(&self.after))
+    }
+}
+
+/// How the last run that laid something ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    Finished,
+    Unfinished,
 }
 
 pub(crate) async fn difference(
@@ -58,7 +91,7 @@ pub(crate) async fn difference(
     }
     let arguments =
         ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", from.as_str(), to.as_str()];
-    let bytes = repository.git(arguments).bytes().await?;
+    let bytes = repository.git(arguments).modest().bytes().await?;
     parse_difference(&bytes)
         .ok_or_else(|| GitError::Answer { what: "diff-tree".into(), answer: "an unknown format".into() })
 }
@@ -69,11 +102,11 @@ fn parse_difference(bytes: &[u8]) -> Option<Vec<Difference>> {
     let mut found = Vec::new();
     while let (Some(header), Some(path)) = (words.next(), words.next()) {
         let header = std::str::from_utf8(header).ok()?.strip_prefix(':')?;
-        let mut fields = header.split(' ');
-        let (mode, id) = (fields.nth(1)?, fields.nth(1)?);
-        let added = fields.next()? == "A";
+        let fields: Vec<&str> = header.split(' ').collect();
+        let [old_mode, new_mode, old, new, _letter] = fields[..] else { return None };
+        let entry = |mode: &str, id: &str| (mode.to_owned(), id.to_owned());
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-        found.push(Difference { path, entry: (mode.to_owned(), id.to_owned()), added });
+        found.push(Difference { path, before: entry(old_mode, old), after: entry(new_mode, new) });
     }
     Some(found)
 }
@@ -87,6 +120,9 @@ pub(crate) struct WorkingTree<'a> {
     tree: ObjectId,
     /// Changes that are not ours, or would be in the way: nothing may be laid over them.
     pub(crate) strange: Vec<PathBuf>,
+    /// What it was looked at for, and how far that is.
+    target: ObjectId,
+    to_target: Vec<Difference>,
 }
 
 impl<'a> WorkingTree<'a> {
@@ -95,6 +131,7 @@ impl<'a> WorkingTree<'a> {
         repository: &'a Repository,
         status: &Status,
         ours: &Entries,
+        last: Last,
         target: &ObjectId,
     ) -> Result<Self, GitError> {
         let head = &status.head;
@@ -102,51 +139,108 @@ impl<'a> WorkingTree<'a> {
         let mut wanted = Entries::default();
         wanted.extend(to_target.clone());
         let concerns = |path: &Path| ours.0.contains_key(path) || wanted.0.contains_key(path);
-        let relevant: Vec<&Path> = status
-            .changes
-            .iter()
-            .filter(|change| !change.untracked() || concerns(&change.path))
+        let relevant = status.changes.iter().filter(|change| !change.untracked() || concerns(&change.path));
+        // Another repository of the user's is named with a slash at the end, and cannot be recorded.
+        let (foreign, relevant): (Vec<&Path>, Vec<&Path>) = relevant
             .map(|change| change.path.as_path())
-            .collect();
+            .partition(|path| path.as_os_str().as_bytes().ends_with(b"/"));
         let index = OwnIndex::copy(repository)?;
-        let mut strange: BTreeSet<PathBuf> = BTreeSet::new();
+        let root = repository.directory().as_path();
+        let mut strange: BTreeSet<PathBuf> = foreign.into_iter().map(Path::to_owned).collect();
         let (tree, to_target) = if relevant.is_empty() {
             (head.clone(), to_target)
         } else {
             let tree = index.record(&relevant).await?;
-            for Difference { path, entry, .. } in difference(repository, head, &tree).await? {
-                if !ours.hold(&path, &entry) && !wanted.hold(&path, &entry) {
-                    strange.insert(path);
+            for found in difference(repository, head, &tree).await? {
+                let known = ours.hold(&found.path, &found.after) || wanted.hold(&found.path, &found.after);
+                let half = last == Last::Unfinished && half_written(repository, root, ours, &found).await;
+                if !known && !half {
+                    strange.insert(found.path);
                 }
             }
             let to_target = difference(repository, &tree, target).await?;
             (tree, to_target)
         };
         // Files that git leaves out of its status, ignored ones above all, would be overwritten in silence.
-        let root = repository.directory().as_path();
-        let (new, leaving): (Vec<_>, Vec<_>) = to_target.iter().partition(|difference| difference.added);
+        let (new, leaving): (Vec<_>, Vec<_>) = to_target.iter().partition(|difference| difference.added());
         let leaving: BTreeSet<&Path> = leaving.iter().map(|difference| difference.path.as_path()).collect();
         strange.extend(new.iter().filter_map(|new| in_the_way(root, &new.path, &leaving)));
-        Ok(Self { repository, index, tree, strange: strange.into_iter().collect() })
+        let strange = strange.into_iter().collect();
+        Ok(Self { repository, index, tree, strange, target: target.clone(), to_target })
     }
 
     /// Changes the files from what they are to what `target` has, and the index to what `commit` has, with a mark at
-    /// new files so that `git diff` shows them. Tells the paths that differ between the two.
+    /// new files so that `git diff` shows them. Tells the paths that differ between the two. The files may be so many
+    /// bytes.
     pub(crate) async fn become_tree(
         &self,
         commit: &ObjectId,
         target: &ObjectId,
+        most: u64,
     ) -> Result<Vec<PathBuf>, GitError> {
+        self.weigh(target, most).await?;
         self.index.update_files(&self.tree, target).await?;
-        let uncommitted = difference(self.repository, commit, target).await?;
-        let new = uncommitted.iter().filter(|difference| difference.added);
+        let repository = self.repository.guarded_again().await?;
+        let uncommitted = difference(&repository, commit, target).await?;
+        // A submodule's directory is empty, and nothing that git could be told of.
+        let new = uncommitted.iter().filter(|found| found.added() && found.mode() != SUBMODULE);
         let new: Vec<&Path> = new.map(|difference| difference.path.as_path()).collect();
+        let index = self.index.seen_by(&repository);
         if !uncommitted.is_empty() {
-            self.index.go_back_to(commit, &new).await?;
+            index.go_back_to(commit, &new).await?;
         }
-        self.index.install(commit, &new).await?;
+        index.install(commit, &new).await?;
         Ok(uncommitted.into_iter().map(|difference| difference.path).collect())
     }
+
+    /// Refuses what would fill the disk: a small pack can hold very large files.
+    async fn weigh(&self, target: &ObjectId, most: u64) -> Result<(), GitError> {
+        let other = if *target == self.target {
+            None
+        } else {
+            Some(difference(self.repository, &self.tree, target).await?)
+        };
+        let changed = other.as_ref().unwrap_or(&self.to_target);
+        let contents: Vec<&str> = changed.iter().filter_map(|found| found.contents().1).collect();
+        if contents.is_empty() {
+            return Ok(());
+        }
+        let sizes = self.repository.git(["cat-file", "--batch-check=%(objectsize)", "--buffer"]);
+        let sizes = sizes.input(contents.join("\n") + "\n").text().await?;
+        let sizes = sizes.lines().filter_map(|size| size.parse::<u64>().ok());
+        let bytes = sizes.fold(0, u64::saturating_add);
+        if bytes > most {
+            return Err(GitError::TooLarge { bytes, most });
+        }
+        let free = rustix::fs::statvfs(self.repository.directory().as_path())
+            .map(|space| space.f_bavail.saturating_mul(space.f_frsize));
+        match free {
+            Ok(free) if bytes > free => Err(GitError::NoRoom { bytes, free }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a file is what a run of ours left that ended while it wrote it: nothing, or the beginning of what it was to
+/// be.
+async fn half_written(repository: &Repository, root: &Path, ours: &Entries, found: &Difference) -> bool {
+    let Some(entries) = ours.0.get(&found.path) else { return false };
+    if found.removed() {
+        return true;
+    }
+    let place = root.join(&found.path);
+    if !std::fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let Ok(content) = std::fs::read(place) else { return false };
+    let before = found.contents().0.into_iter();
+    for id in entries.iter().map(|(_, id)| id.as_str()).chain(before) {
+        let whole = repository.git(["cat-file", "blob", id]).bytes().await;
+        if whole.is_ok_and(|whole| whole.starts_with(&content)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// What stands where a new file is to be made: something at its own place, or a file where it needs a directory.
@@ -189,17 +283,17 @@ mod tests {
         let bytes = format!(
             ":100644 100755 {old} {new} M\0a b\0:100644 000000 {old} {none} D\0gone\0:000000 100644 {none} {new} A\0new\0"
         );
-        let difference = |path: &str, mode: &str, id: String, added: bool| Difference {
+        let difference = |path: &str, before: (&str, &String), after: (&str, &String)| Difference {
             path: path.into(),
-            entry: (mode.to_owned(), id),
-            added,
+            before: (before.0.to_owned(), before.1.clone()),
+            after: (after.0.to_owned(), after.1.clone()),
         };
         assert_eq!(
             parse_difference(bytes.as_bytes()).unwrap(),
             [
-                difference("a b", "100755", new.clone(), false),
-                difference("gone", "000000", none.clone(), false),
-                difference("new", "100644", new, true)
+                difference("a b", ("100644", &old), ("100755", &new)),
+                difference("gone", ("100644", &old), (NOTHING, &none)),
+                difference("new", (NOTHING, &none), ("100644", &new))
             ]
         );
         assert_eq!(parse_difference(b"").unwrap(), []);

@@ -201,7 +201,7 @@ async fn a_sync_that_was_ended_half_way_is_finished_by_the_next() {
     // As a kill leaves it: the fetch is done, the intent recorded, one of three files written, no branch moved.
     let half = scene.sync(Divergence::Wait).await;
     assert_eq!(half.commits, Commits::Forwarded(1));
-    scene.host("git update-ref refs/palisade/box/applying refs/palisade/box/applied && git update-ref -d refs/palisade/box/applied");
+    scene.host("git update-ref refs/palisade/box/applying/x refs/palisade/box/applied && git update-ref -d refs/palisade/box/applied");
     scene.host("git reset --quiet --soft HEAD~1 && git checkout --quiet HEAD -- readme && git rm --quiet --cached new && rm new && git reset --quiet");
     assert_eq!(scene.host("git status --porcelain"), " M code");
 
@@ -278,6 +278,19 @@ async fn what_would_be_lost_is_described_by_commits_and_files() {
     let id = scene.inside("git rev-parse --short HEAD");
     assert_eq!(description.commits, [format!("{id} rewrite \\u{{1b}}[31m")]);
     assert_eq!(description.files, ["new", "readme"]);
+}
+
+/// Git knows files by second and size; a change right after a commit has neither.
+#[tokio::test]
+async fn a_change_within_the_same_second_and_of_the_same_size_comes_home() {
+    let scene = Scene::new();
+    scene.send().await;
+    for round in ["a", "b", "c"] {
+        scene.inside(&format!("echo {round}1 > readme && git commit -qam {round} && echo {round}2 > readme"));
+        let applied = scene.sync(Divergence::Wait).await;
+        assert_eq!(applied.work, Work::Laid { paths: paths(&["readme"]) });
+        assert_eq!(scene.read("host/readme"), format!("{round}2\n"));
+    }
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ fn outputs() -> Vec<Output> {
             "palisade agent log",
             "With `--sync`: every sync that moved something or failed, oldest first.",
         ),
+        output::<commands::agent::sync::Synced>("palisade agent sync", "What came home, branch by branch."),
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),

@@ -16,6 +16,9 @@ contracts!(
     an_agent_left_running_is_found_again,
     a_thousand_commits_go_in_and_one_comes_home,
     the_demo_agent_mends_a_bug_and_says_that_it_is_a_script,
+    changed_files_that_run_by_themselves_are_told,
+    a_pack_larger_than_allowed_is_given_up,
+    an_alternate_inside_does_not_lead_to_the_host,
 );
 
 /// A repository in the directory where the instance's commands run.
@@ -304,4 +307,83 @@ fn the_demo_agent_mends_a_bug_and_says_that_it_is_a_script(method: &'static str)
     assert_eq!(sync(&instance).ok().stderr, "main: 1 commit\nmain: changes in NOTES.md (see git diff)\n");
     assert_eq!(git(&instance, "log -1 --format=%an:%s"), "Ada:Greet the right one");
     assert_eq!(read(&instance.work(), "greet.sh"), "echo \"Hello, $1!\"\n");
+}
+
+fn changed_files_that_run_by_themselves_are_told(method: &'static str) {
+    let instance = repository(method);
+    let script = "mkdir .vscode .husky && echo x > .vscode/tasks.json && echo x > .husky/pre-commit && echo x > .envrc \
+                  && ln -s /etc/passwd link && echo y > code && git add -A && git commit -qm autorun";
+    task(&instance, &[], script).ok();
+    let told = sync(&instance).ok().stderr;
+    assert_eq!(
+        told,
+        "main: 1 commit\n\
+         warning: main: 4 of the changed files run by themselves; look at them first\n  \
+         .envrc runs when you enter the directory\n  \
+         .husky/pre-commit runs when you use git\n  \
+         .vscode/tasks.json may run when an editor opens the directory\n  \
+         link is a link that leads out of the repository\n"
+    );
+    task(&instance, &[], "echo z > .envrc").ok();
+    let json = instance.run(["agent", "sync", "box", "--json"]).ok().json();
+    let expected = serde_json::json!({
+        "branches": [{
+            "name": "main", "commits": "same", "count": 0, "laid": [".envrc"], "waits": null,
+            "autorun": [{ "path": ".envrc", "why": "runs when you enter the directory" }],
+        }],
+        "unnameable": 0,
+    });
+    assert_eq!(json, expected);
+}
+
+fn a_pack_larger_than_allowed_is_given_up(method: &'static str) {
+    let instance = repository(method);
+    task(&instance, &[], "head -c 3000000 /dev/urandom > noise && git add -A && git commit -qm noise").ok();
+    std::fs::create_dir_all(instance.user_config().parent().unwrap()).unwrap();
+    std::fs::write(instance.user_config(), "[agent]\nmax_fetch = '1M'\n").unwrap();
+    let outcome = sync(&instance);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains("raise agent.max_fetch"), "{}", outcome.stderr);
+    assert_eq!(git(&instance, "for-each-ref --format=%(refname)"), "refs/heads/main");
+    std::fs::remove_file(instance.user_config()).unwrap();
+    sync(&instance).ok();
+    assert_eq!(git(&instance, "log -1 --format=%s"), "noise");
+}
+
+/// Pack programs run inside, so a path there is a path there. The control is git that works in the sandbox's directory.
+fn an_alternate_inside_does_not_lead_to_the_host(method: &'static str) {
+    if method == "noop" {
+        // Inside is the host.
+        return;
+    }
+    let instance = repository(method);
+    let secret = instance.home().join("secret");
+    git(&instance, &format!("init --quiet {}", secret.display()));
+    std::fs::write(secret.join("key"), "canary\n").unwrap();
+    git(&instance, &format!("-C {} add -A", secret.display()));
+    git(&instance, &format!("-C {} commit --quiet -m secret", secret.display()));
+    let commit = git(&instance, &format!("-C {} rev-parse HEAD", secret.display()));
+    let objects = secret.join(".git/objects").display().to_string();
+    let script = format!(
+        "echo {objects} > .git/objects/info/alternates && echo {commit} > .git/refs/heads/stolen; exit 0"
+    );
+    task(&instance, &[], &script).ok();
+    let plain = Command::new("git")
+        .args(["-c", "safe.directory=*", "--git-dir"])
+        .arg(workspace(&instance).join(".git"))
+        .args(["show", "stolen:key"])
+        .env("HOME", instance.home())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "canary\n", "the control");
+    instance.run(["agent", "sync", "box", "--all"]);
+    let found = git(&instance, "for-each-ref --format=%(refname)");
+    assert!(!found.contains("stolen"), "{found}");
+    git(&instance, "fsck");
+}
+
+/// Where the sandbox's workspace lies on the host.
+fn workspace(instance: &Instance) -> std::path::PathBuf {
+    let sandbox = std::fs::read_dir(instance.state().join("sandboxes")).unwrap().next().unwrap().unwrap();
+    sandbox.path().join("workspace")
 }

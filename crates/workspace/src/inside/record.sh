@@ -15,7 +15,8 @@ record() (
     trap 'rm -f "$index" "$index.lock"' EXIT
     own=${paths%%
 *}
-    [ ! -e "$own" ] || cp "$own" "$index"
+    # With its time: git compares it with that of the files, to know which may have changed within the same second.
+    [ ! -e "$own" ] || cp -p "$own" "$index"
     tree=$(
         export GIT_INDEX_FILE="$index"
         git add --all && git write-tree

@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Runs what it is asked to on this machine.
 pub(crate) struct Here;
@@ -40,6 +41,10 @@ impl Inside for Here {
 pub(crate) struct Scene {
     directory: tempfile::TempDir,
     pub(crate) refs: SandboxRefs,
+    /// Bytes that a sync may lay.
+    pub(crate) most: u64,
+    /// How long a transfer may take.
+    pub(crate) patience: Duration,
 }
 
 impl Scene {
@@ -49,8 +54,9 @@ impl Scene {
         for name in ["host", "inside", "home"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        let transport = "#!/bin/sh\nshift\nexec sh -c \"$1\"\n";
-        let scene = Self { directory, refs: SandboxRefs::new(SandboxName::new("box").unwrap()) };
+        let transport = "shift\nSIDE=inside exec sh -c \"$1\"\n";
+        let refs = SandboxRefs::new(SandboxName::new("box").unwrap());
+        let scene = Self { directory, refs, most: u64::MAX, patience: Duration::from_secs(600) };
         std::fs::write(scene.path("transport"), transport).unwrap();
         scene.host("git init --quiet --initial-branch=main && git config user.name Ada && git config user.email ada@example.org");
         scene.write("host/readme", "one\ntwo\nthree\n");
@@ -85,27 +91,64 @@ impl Scene {
         ]
     }
 
-    fn shell(&self, directory: &Path, script: &str) -> String {
-        let output = Command::new("sh")
-            .args(["-ec", script])
-            .env_clear()
-            .envs(self.environment())
-            .current_dir(directory)
-            .output()
-            .unwrap();
+    fn shell(&self, directory: &Path, side: &str, script: &str) -> String {
+        let output = self.command(directory, side, script).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{script}: {text}{}", String::from_utf8_lossy(&output.stderr));
         text.trim_end().to_owned()
     }
 
+    fn command(&self, directory: &Path, side: &str, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).env_clear().envs(self.environment());
+        command.env("SIDE", side).current_dir(directory).stdin(std::process::Stdio::null());
+        command
+    }
+
     /// What the user does, and what that prints.
     pub(crate) fn host(&self, script: &str) -> String {
-        self.shell(&self.path("host"), script)
+        self.shell(&self.path("host"), "host", script)
     }
 
     /// What the agent does.
     pub(crate) fn inside(&self, script: &str) -> String {
-        self.shell(&self.path("inside"), script)
+        self.shell(&self.path("inside"), "inside", script)
+    }
+
+    /// A shell command that leaves a mark when it runs on the host's side, and passes its input or file on.
+    pub(crate) fn trap(&self, mark: &str) -> String {
+        format!("[ \"$SIDE\" = inside ] || touch {}; cat", self.path(&format!("ran-{mark}")).display())
+    }
+
+    /// The same as a program of its own.
+    pub(crate) fn program(&self, mark: &str) -> String {
+        let name = format!("home/trap-{mark}");
+        self.write(&name, &format!("#!/bin/sh\n{} \"$@\"\n", self.trap(mark)));
+        self.host(&format!("chmod +x ../{name}"));
+        self.path(&name).display().to_string()
+    }
+
+    /// The traps that went off since the last look.
+    pub(crate) fn sprung(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap().flatten();
+        let mut marks: Vec<String> = entries
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("ran-")?.to_owned()))
+            .collect();
+        marks.iter().for_each(|mark| std::fs::remove_file(self.path(&format!("ran-{mark}"))).unwrap());
+        marks.sort();
+        marks
+    }
+
+    /// What plain git, or another plain tool, would have done in the host's place: what it said, in a copy of the host.
+    pub(crate) fn plain(&self, script: &str) -> String {
+        self.host("rm -rf ../plain && cp -a . ../plain");
+        let output = self.command(&self.path("plain"), "host", script).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+    }
+
+    /// The user's refs, after a look that nothing in the repository is broken.
+    pub(crate) fn refs(&self) -> String {
+        self.host("git fsck --strict 2>&1 && git for-each-ref --format='%(refname)'")
     }
 
     pub(crate) async fn facts(&self) -> Facts {
@@ -116,15 +159,15 @@ impl Scene {
     pub(crate) fn tree<'a>(&self, inside: &'a Here) -> Tree<'a> {
         let variable =
             |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        let environment = self.environment().into_iter().map(variable).collect();
+        let side = ("SIDE".into(), "inside".into());
+        let environment = self.environment().into_iter().chain([side]).map(variable).collect();
         Tree::new(inside, environment, self.path("inside").display().to_string())
     }
 
     fn link(&self) -> Link {
         let mut command = OsString::from("sh ");
         command.push(self.path("transport"));
-        let limit = std::time::Duration::from_secs(600);
-        Link { command, directory: self.path("inside").display().to_string(), limit }
+        Link { command, directory: self.path("inside").display().to_string(), limit: self.patience }
     }
 
     pub(crate) async fn send(&self) -> Arrival {
@@ -153,13 +196,23 @@ impl Scene {
     }
 
     pub(crate) async fn try_sync(&self, on_divergence: Divergence) -> Result<Applied, GitError> {
-        let facts = self.facts().await;
-        let _turn = facts.repository.turn().await.unwrap();
         let snapshot = self.tree(&Here).survey().await.unwrap().snapshots.remove(0);
-        let fetched = self.try_fetch(snapshot.branch.as_str(), snapshot.work.is_some()).await?;
+        self.try_sync_of(snapshot.branch.as_str(), snapshot.work.is_some(), on_divergence).await
+    }
+
+    /// Brings one branch home, whatever the others are.
+    pub(crate) async fn try_sync_of(
+        &self,
+        name: &str,
+        work: bool,
+        on_divergence: Divergence,
+    ) -> Result<Applied, GitError> {
+        let facts = self.facts().await;
+        let _turn = facts.repository.turn().await?;
+        let fetched = self.try_fetch(name, work).await?;
         let application =
             Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence).await?;
-        application.apply(&fetched.branch).await
+        application.at_most(self.most).apply(&fetched.branch).await
     }
 }
 

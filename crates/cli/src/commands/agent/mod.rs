@@ -7,7 +7,7 @@ pub(crate) mod log;
 pub(crate) mod ls;
 mod rm;
 mod start;
-mod sync;
+pub(crate) mod sync;
 mod told;
 mod work;
 mod worktree;

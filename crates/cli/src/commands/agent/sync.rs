@@ -7,7 +7,8 @@ use crate::{OK, Status, output};
 use palisade_agents::{AgentSandbox, Branch, SyncRequest, Which};
 use palisade_core::printable;
 use palisade_workspace::{BranchName, Commits, Divergence, Waits, Work};
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Bring an agent's work home: commits, and changes that are not committed
 ///
@@ -26,6 +27,81 @@ pub(crate) struct Arguments {
     /// All branches
     #[arg(long)]
     pub(crate) all: bool,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What came home, as `--json` tells it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Synced {
+    branches: Vec<SyncedBranch>,
+    /// Branches and worktrees whose names cannot come home.
+    unnameable: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedBranch {
+    name: String,
+    commits: CommitsState,
+    /// How many commits came, or wait.
+    count: u32,
+    /// Paths whose changes were laid into the working tree.
+    laid: Vec<String>,
+    /// Why something waits, for people.
+    waits: Option<String>,
+    /// Changed files that run by themselves.
+    autorun: Vec<SyncedAutorun>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum CommitsState {
+    Same,
+    Forwarded,
+    Merged,
+    Waiting,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedAutorun {
+    path: String,
+    why: &'static str,
+}
+
+impl SyncedBranch {
+    fn new(branch: &Branch) -> Self {
+        let mut waits = None;
+        let (commits, count) = match &branch.applied.commits {
+            Commits::Same => (CommitsState::Same, 0),
+            Commits::Forwarded(count) => (CommitsState::Forwarded, *count),
+            Commits::Merged(count) => (CommitsState::Merged, *count),
+            Commits::Waiting { count, why } => {
+                waits = Some(reason(why));
+                (CommitsState::Waiting, *count)
+            }
+        };
+        let mut laid = Vec::new();
+        match &branch.applied.work {
+            Work::None => {}
+            Work::Laid { paths } => laid.extend(paths.iter().map(|path| shown(path))),
+            Work::Waiting { why } => waits = waits.or_else(|| Some(reason(why))),
+        }
+        let autorun = branch.autorun.iter();
+        let autorun = autorun.map(|file| SyncedAutorun { path: shown(&file.path), why: file.runs.told() });
+        Self {
+            name: printable(branch.name.as_str()),
+            commits,
+            count,
+            laid,
+            waits,
+            autorun: autorun.collect(),
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
@@ -40,9 +116,16 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         None => Which::Main,
     };
     let on_divergence = if arguments.merge { Divergence::Merge } else { Divergence::Wait };
-    let homecoming = workshop.sync(&sandbox, &SyncRequest { which, on_divergence }).await?;
+    let most = context.settings.max_fetch.value.0;
+    let homecoming = workshop.sync(&sandbox, &SyncRequest { which, on_divergence, most }).await?;
+    if arguments.json {
+        let branches = homecoming.branches.iter().map(SyncedBranch::new).collect();
+        output::json(&Synced { branches, unnameable: homecoming.unnameable })?;
+        return Ok(OK);
+    }
     for branch in &homecoming.branches {
         tell(&sandbox, branch);
+        warn_of_autorun(branch);
     }
     if homecoming.unnameable > 0 {
         output::warning(&format!(
@@ -84,6 +167,25 @@ fn tell(sandbox: &AgentSandbox, branch: &Branch) {
     }
 }
 
+/// One short block: what to look at before going on.
+fn warn_of_autorun(branch: &Branch) {
+    const SHOWN: usize = 10;
+    if branch.autorun.is_empty() {
+        return;
+    }
+    output::warning(&format!(
+        "{}: {} of the changed files run by themselves; look at them first",
+        printable(branch.name.as_str()),
+        branch.autorun.len()
+    ));
+    for file in branch.autorun.iter().take(SHOWN) {
+        output::note(&format!("  {} {}", shown(&file.path), file.runs.told()));
+    }
+    if branch.autorun.len() > SHOWN {
+        output::note(&format!("  and {} more", branch.autorun.len() - SHOWN));
+    }
+}
+
 fn reason(why: &Waits) -> String {
     match why {
         Waits::HostChanges(paths) => format!("you have changes in {}", few(paths)),
@@ -91,6 +193,9 @@ fn reason(why: &Waits) -> String {
         Waits::Conflicts(paths) => format!("the merge has conflicts in {}", few(paths)),
         Waits::Overlaps(paths) => format!("your newer commits change the same lines of {}", few(paths)),
         Waits::OtherBranch(branch) => format!("you are on {}", printable(branch.as_str())),
+        Waits::OurName => {
+            "branches called palisade/… show work that waits, and no agent may name them".into()
+        }
         Waits::Commits => "its commits wait".into(),
     }
 }
@@ -104,14 +209,20 @@ fn next(sandbox: &AgentSandbox, why: &Waits) -> String {
         Waits::Overlaps(_) | Waits::Commits => {
             format!("palisade agent start {name}'s agent again and let it rebase on origin")
         }
+        Waits::OurName => {
+            format!("git log refs/palisade/{name}/heads/…, or have the agent rename its branch")
+        }
         Waits::OtherBranch(_) => format!("git switch to that branch, then palisade agent sync {name}"),
     }
 }
 
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
+}
+
 fn few(paths: &[PathBuf]) -> String {
     const SHOWN: usize = 5;
-    let shown = paths.iter().take(SHOWN).map(|path| printable(&path.to_string_lossy()));
-    let mut shown: Vec<String> = shown.collect();
+    let mut shown: Vec<String> = paths.iter().take(SHOWN).map(|path| shown(path)).collect();
     if paths.len() > SHOWN {
         shown.push(format!("{} more", paths.len() - SHOWN));
     }
