@@ -1,0 +1,127 @@
+//! A sync that is cut off, by a kill at any step or a disk without room: refs are old or new, nothing is half there, the
+//! user's own work is untouched, and the next sync brings everything.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the test")]
+
+use palisade_testing::tracer::{Point, Role, Surface, trace};
+use palisade_testing::{Instance, Random, is_root, palisade_binary, requires};
+use std::process::Command;
+
+/// Kills, one in each equal part of the sync's own steps.
+const KILLS: u64 = 8;
+
+fn git(instance: &Instance, line: &str) -> String {
+    let mut command = Command::new("git");
+    command.args(line.split(' ')).current_dir(instance.work()).env("HOME", instance.home());
+    let output = command.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+    assert!(output.status.success(), "git {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+fn repository() -> Instance {
+    let instance = Instance::with_method("bwrap");
+    let identity = "[user]\nname = Ada\nemail = ada@example.org\n";
+    std::fs::write(instance.home().join(".gitconfig"), identity).unwrap();
+    git(&instance, "init --quiet --initial-branch=main");
+    std::fs::write(instance.work().join("code"), "start\n").unwrap();
+    git(&instance, "add -A");
+    git(&instance, "commit --quiet -m start");
+    std::fs::write(instance.work().join("notes"), "the user's\n").unwrap();
+    let start = ["agent", "start", "--agent", "shell", "--name", "box", "--allow-dirty", "--task", "true"];
+    instance.run(start).ok();
+    instance
+}
+
+/// The agent commits one round and leaves another uncommitted, in a file that is there and one that is new.
+fn work(instance: &Instance, round: u64) {
+    let script = format!(
+        "git add -A && echo {round} > code && git add -A && git commit -qm round-{round} && \
+         echo {round}+ >> code && echo {round} > new-{round}"
+    );
+    instance.run(["agent", "exec", "box", "--", "sh", "-c", &script]).ok();
+}
+
+fn assert_home(instance: &Instance, round: u64) {
+    assert_eq!(git(instance, "log -1 --format=%s"), format!("round-{round}"));
+    assert_eq!(git(instance, "diff --name-status"), format!("M\tcode\nA\tnew-{round}"));
+    let read = |name: &str| std::fs::read_to_string(instance.work().join(name)).unwrap();
+    assert_eq!((read("code"), read("notes")), (format!("{round}\n{round}+\n"), "the user's\n".into()));
+    let refs = git(
+        instance,
+        "for-each-ref --format=%(refname:lstrip=3) refs/palisade/box/app* refs/palisade/box/heads refs/palisade/box/work",
+    );
+    assert_eq!(refs, "applied\nheads/main\nwork/main");
+}
+
+#[test]
+fn heavy_a_sync_is_killed_at_random_steps_and_the_next_brings_everything() {
+    requires!(bwrap, git);
+    let mut random = Random::new(Random::seed());
+    let instance = repository();
+    let sync = instance.command(["agent", "sync", "box"]);
+    work(&instance, 0);
+    let steps = trace(&sync, Surface::Nothing, &[], None).steps[&Role::Command];
+    assert_home(&instance, 0);
+    for part in 0..KILLS {
+        let round = part + 1;
+        work(&instance, round);
+        let before = git(&instance, "rev-parse HEAD");
+        let step = 1 + (steps * part + random.below(steps)) / KILLS;
+        let point = Point { victim: Role::Command, clock: Role::Command, step };
+        let traced = trace(&sync, Surface::Nothing, &[], Some(point));
+        println!("step {step} of {steps}: {:?}", traced.kill);
+
+        git(&instance, "fsck --strict");
+        let head = git(&instance, "rev-parse HEAD");
+        let subject = git(&instance, "log -1 --format=%s");
+        assert!(head == before || subject == format!("round-{round}"), "{subject}");
+        assert_eq!(std::fs::read_to_string(instance.work().join("notes")).unwrap(), "the user's\n");
+        if round % 2 == 0 {
+            // Other work than what was being laid, and then that again.
+            instance.run(["agent", "exec", "box", "--", "sh", "-c", "echo other > code"]).ok();
+            instance.run(["agent", "sync", "box"]).ok();
+            let back = format!("printf '{round}\\n{round}+\\n' > code");
+            instance.run(["agent", "exec", "box", "--", "sh", "-c", &back]).ok();
+        }
+        instance.run(["agent", "sync", "box"]).ok();
+        assert_home(&instance, round);
+    }
+}
+
+#[test]
+fn a_sync_onto_a_full_disk_changes_nothing_and_the_next_brings_everything() {
+    requires!(bwrap, git);
+    if !is_root() {
+        // Nobody else may mount a small file system.
+        return;
+    }
+    let instance = Instance::with_method("bwrap");
+    let script = r#"
+        set -e
+        mount -t tmpfs -o size=4m,mode=0755 none "$PWD"; cd "$PWD"
+        git config --global user.name Ada; git config --global user.email ada@example.org
+        git init -q -b main; echo 0 > code; git add -A; git commit -qm start; echo mine > notes
+        "$P" agent start --agent shell --name box --allow-dirty --task 'head -c 600000 /dev/urandom > noise
+            git add -A; git commit -qm noise; head -c 600000 /dev/urandom > more; echo 1 > code' >&2
+        for room in 8 300 900 1500 2100; do
+            head -c $((room * 1024)) /dev/zero > room; cat /dev/zero > fill 2>/dev/null || true; rm room
+            if said=$("$P" agent sync box 2>&1); then echo "$room: done"
+            else case $said in *'o space'*|*'disk has'*) ;; *) echo "$said" ;; esac; fi
+            rm -f fill; git fsck --strict >&2; cat notes
+            case $(git log -1 --format=%s) in start|noise) ;; *) git log -1 ;; esac
+        done
+        "$P" agent sync box >&2
+        git status --porcelain; git log --format=%s; cat code; wc -c < more; ls .git/objects/pack | grep tmp || true
+    "#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]).env_clear();
+    for (name, value) in instance.command(["--version"]).get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let outcome = Instance::finish(command.env("P", palisade_binary()).current_dir(instance.work()));
+    let told: Vec<&str> = outcome.stdout.lines().filter(|line| !line.ends_with(": done")).collect();
+    let expected = [
+        "mine", "mine", "mine", "mine", "mine", " M code", " A more", "?? notes", "noise", "start", "1",
+        "600000",
+    ];
+    assert_eq!((told, outcome.code), (expected.to_vec(), 0), "{}", outcome.stderr);
+}
