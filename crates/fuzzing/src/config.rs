@@ -88,6 +88,12 @@ fn assert_not_wider(base: &Settings, narrowed: &Settings) {
     assert!(narrowed.env_files.value.iter().all(|pattern| base.env_files.value.contains(pattern)));
     assert_eq!((&narrowed.login, &narrowed.max_fetch), (&base.login, &base.max_fetch));
     assert_eq!(&narrowed.max_fetch_time, &base.max_fetch_time);
+    let ceilings = |settings: &Settings| {
+        let Settings { max_network, max_memory, max_cpus, max_pids, writable_root, roots, root, .. } =
+            settings.clone();
+        (max_network, max_memory, max_cpus, max_pids, writable_root, roots, root)
+    };
+    assert_eq!(ceilings(narrowed), ceilings(base));
     assert!(narrowed.project.as_ref().is_none_or(|project| !project.trusted));
 }
 
@@ -97,7 +103,7 @@ fn assert_reads_back(settings: &Settings) {
     let mut text = String::new();
     for entry in settings.entries() {
         match entry.key {
-            "network.allow" | "network.host_ports" | "tools" | "mounts" => {
+            "network.allow" | "network.host_ports" | "tools" | "mounts" | "environments.roots" => {
                 let list = lists.entry(entry.key).or_default();
                 if entry.origin != Origin::Default {
                     list.push(entry.value);
@@ -105,7 +111,14 @@ fn assert_reads_back(settings: &Settings) {
             }
             // What a login holds is not shown, so it cannot be written down again.
             "agent.login" => {}
-            "resources.pids" | "opt" | "root.uid_base" | "agent.env_files" | "agent.env_load" => {
+            "resources.pids"
+            | "opt"
+            | "root.uid_base"
+            | "agent.env_files"
+            | "agent.env_load"
+            | "environments.writable_root" => writeln!(text, "{} = {}", entry.key, entry.value).unwrap(),
+            // A number or a word.
+            "environments.max_pids" if entry.value.parse::<u32>().is_ok() => {
                 writeln!(text, "{} = {}", entry.key, entry.value).unwrap()
             }
             key => writeln!(text, "{key} = {}", toml_edit::Value::from(entry.value)).unwrap(),
@@ -171,8 +184,10 @@ impl<'a> Scene<'a> {
                     Some((file, line)) => self.assert_line(file, line.parse().unwrap(), &shown),
                     None => assert!(palisade_config::environment::ALL.contains(&place.as_str()), "{shown}"),
                 },
-                // They name a file as a whole, and none of these is too large or no file.
-                Problem::Unreadable { .. } | Problem::Refused { .. } => panic!("{shown}"),
+                // They name a file as a whole, and none of these is too large or no file; and no environment is read.
+                Problem::Unreadable { .. } | Problem::Refused { .. } | Problem::TooWide { .. } => {
+                    panic!("{shown}")
+                }
             }
         }
     }

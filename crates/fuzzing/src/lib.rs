@@ -12,6 +12,7 @@
 
 pub mod archive;
 pub mod config;
+pub mod environment;
 pub mod frames;
 pub mod names;
 
@@ -23,9 +24,10 @@ pub struct Target {
 }
 
 /// Every target there is.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target { name: "protocol_frames", check: frames::check },
     Target { name: "config", check: config::check },
+    Target { name: "environment", check: environment::check },
     Target { name: "names", check: names::check },
     Target { name: "tar", check: archive::check },
 ];
