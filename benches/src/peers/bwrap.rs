@@ -36,6 +36,7 @@ impl RawBwrap {
         let guest = HostPath::new(guest).map_err(|error| Failure::Plan(error.to_string()))?;
         let plan = plan(&PlanInput {
             facts: &HostFacts::gather(),
+            root: None,
             guest_binary: &guest,
             hostname: "sandbox",
             home: Place::Memory,
