@@ -215,6 +215,6 @@ fn some_settings_are_never_a_projects_even_when_trusted() {
 fn trust_needs_a_project() {
     let instance = Instance::new();
     let told = "error: there is neither a .palisade/config.toml nor a .palisade/environments in WORK or above\n\
-                hint: a project's settings are in .palisade/config.toml\n";
+                hint: a project's settings are in .palisade/config.toml, its environments in .palisade/environments\n";
     assert_eq!(redacted(&instance, instance.run(["trust"])), outcome("", told, 6));
 }

@@ -46,7 +46,9 @@ pub(crate) fn run(engine: &Engine, arguments: &Arguments) -> Result<Status, Fail
         code: "project-not-found",
         exit: ExitCode::NotFound,
         message: reason,
-        hints: vec!["a project's settings are in .palisade/config.toml".into()],
+        hints: vec![format!(
+            "a project's settings are in {PROJECT_FILE}, its environments in {PROJECT_ENVIRONMENTS}"
+        )],
     };
     let directory = std::fs::canonicalize(&directory)
         .map_err(|error| absent(format!("{}: {error}", directory.display())))?;

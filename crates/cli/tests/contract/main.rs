@@ -34,6 +34,7 @@ mod agent_crash;
 mod agent_sync;
 mod agents_together;
 mod copy;
+mod environment;
 mod exec;
 mod lifecycle;
 mod logging;
