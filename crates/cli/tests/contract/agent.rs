@@ -368,14 +368,17 @@ fn an_alternate_inside_does_not_lead_to_the_host(method: &'static str) {
         "echo {objects} > .git/objects/info/alternates && echo {commit} > .git/refs/heads/stolen; exit 0"
     );
     task(&instance, &[], &script).ok();
-    let plain = Command::new("git")
-        .args(["-c", "safe.directory=*", "--git-dir"])
-        .arg(workspace(&instance).join(".git"))
-        .args(["show", "stolen:key"])
-        .env("HOME", instance.home())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&plain.stdout), "canary\n", "the control");
+    // The control needs a host directory that holds the workspace; a container's is in a volume of the engine's.
+    if method == "bwrap" {
+        let plain = Command::new("git")
+            .args(["-c", "safe.directory=*", "--git-dir"])
+            .arg(workspace(&instance).join(".git"))
+            .args(["show", "stolen:key"])
+            .env("HOME", instance.home())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&plain.stdout), "canary\n", "the control");
+    }
     instance.run(["agent", "sync", "box", "--all"]);
     let found = git(&instance, "for-each-ref --format=%(refname)");
     assert!(!found.contains("stolen"), "{found}");
