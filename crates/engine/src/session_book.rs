@@ -125,6 +125,7 @@ impl SessionBook {
 
 /// The sandbox has ended, and with it every session that ran.
 pub(crate) fn close(dir: &SandboxDir, why: &str) -> io::Result<()> {
+    whole_file::tidy(dir.path(), FILE);
     let mut records = read(dir).map_err(io::Error::other)?;
     let mut closed = false;
     for record in records.iter_mut().filter(|record| record.end.is_none()) {

@@ -4,8 +4,18 @@ use palisade_core::HostPath;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
+fn fresh(directory: &HostPath, name: &str) -> HostPath {
+    directory.join(format!(".{name}"))
+}
+
+/// Takes away what a writer that was killed has left half written.
+pub(crate) fn tidy(directory: &HostPath, name: &str) {
+    // It is rarely there, and the next writer begins it anew in any case.
+    let _ = std::fs::remove_file(fresh(directory, name));
+}
+
 pub(crate) fn write(directory: &HostPath, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let fresh = directory.join(format!(".{name}"));
+    let fresh = fresh(directory, name);
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(bytes)?;

@@ -56,6 +56,8 @@ fn found(instance: &Instance, rows: &[Row], seen: &BTreeSet<u32>) -> Ground {
             .flat_map(|dir| [dir.home(), dir.workspace()])
             .any(|place| path.starts_with(place.as_path()) && path != place.as_path())
     };
+    // What is told of a sandbox stays as long as the sandbox does.
+    let told = |path: &PathBuf| path.ends_with("keeper.log") || path.ends_with("sessions.json");
     let unsettled = rows
         .iter()
         .filter(|row| !matches!(row.state, State::Created | State::Running | State::Stopped | State::Error));
@@ -67,7 +69,7 @@ fn found(instance: &Instance, rows: &[Row], seen: &BTreeSet<u32>) -> Ground {
             .iter()
             .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
             .collect(),
-        files: traces.files.into_iter().filter(|path| !work(path) && !path.ends_with("keeper.log")).collect(),
+        files: traces.files.into_iter().filter(|path| !work(path) && !told(path)).collect(),
         intents: store(instance)
             .intents()
             .unwrap()
