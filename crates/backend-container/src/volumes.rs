@@ -210,6 +210,11 @@ pub(crate) async fn create(client: &Client, name: &str, body: &ContainerCreateBo
     create_warned(client, name, body).await.map(drop)
 }
 
+/// Podman 4 looks for a user's subordinate ids with a library that its threads cannot share. Asked for many containers
+/// at once, it at times finds none, says this, and made nothing; a moment later it finds them.
+const FOUND_NO_IDS: &str = "keep-id requires additional UIDs or GIDs";
+const TRIES: u32 = 6;
+
 /// Makes a container; what the engine could not do of it.
 pub(crate) async fn create_warned(
     client: &Client,
@@ -217,12 +222,22 @@ pub(crate) async fn create_warned(
     body: &ContainerCreateBody,
 ) -> Result<Vec<String>, Failure> {
     let options = CreateContainerOptionsBuilder::default().name(name).build();
-    client
-        .call("make the container", LONGEST, |docker| {
-            let (options, body) = (options.clone(), body.clone());
-            async move { docker.create_container(Some(options), body).await.map(|made| made.warnings) }
-        })
-        .await
+    let mut tries = 0;
+    loop {
+        let made = client
+            .call("make the container", LONGEST, |docker| {
+                let (options, body) = (options.clone(), body.clone());
+                async move { docker.create_container(Some(options), body).await.map(|made| made.warnings) }
+            })
+            .await;
+        match made {
+            Err(Failure::Trouble(error)) if tries < TRIES && error.to_string().contains(FOUND_NO_IDS) => {
+                tries += 1;
+                tokio::time::sleep(PAUSE * tries).await;
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Also one that runs, and with it the volumes that only it has. One that is not there is removed.

@@ -88,10 +88,9 @@ fn direnv_loads_the_files_for_the_agent_for_commands_and_in_worktrees() {
     }
     assert!(!outcome.stderr.contains("from-"), "{}", outcome.stderr);
     assert_eq!(instance.shell("project", SHOW).ok().stdout, "from-env from-local from-env-again\n");
-    // A shell finds them by itself, and changes as they change.
-    let shell =
-        ["bash", "-lic", "echo A=changed > .env; eval \"$(direnv export bash 2>/dev/null)\"; echo $A"];
-    let typed = instance.run(["exec", "project", "--"].iter().chain(&shell)).ok();
+    // A shell finds them by itself, and changes as they change: direnv knows that by the second.
+    let change = "echo A=changed > .env; touch --date='+1 minute' .env; eval \"$(direnv export bash 2>/dev/null)\"; echo $A";
+    let typed = instance.run(["exec", "project", "--", "bash", "-lic", change]).ok();
     assert_eq!(typed.stdout, "changed\n");
     // A worktree has the files, too, and keeps them out of its commits.
     let there = format!("pwd; {SHOW}; git status --porcelain");
