@@ -21,6 +21,8 @@ pub enum Problem {
     UnknownKey { file: String, line: usize, key: String, suggestion: Option<&'static str> },
     #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(.suggestion))]
     UnknownField { file: String, line: usize, key: String, suggestion: Option<&'static str> },
+    #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(.suggestion))]
+    UnknownDeclaration { file: String, line: usize, key: String, suggestion: Option<&'static str> },
     #[error("{file}:{line}: name: '{name}' is taken by {holder}")]
     NameTaken { file: String, line: usize, name: String, holder: String },
     #[error("{place}: {key} = {value} is wider than allowed: {reason}")]
@@ -45,6 +47,7 @@ impl Problem {
             Self::Syntax { .. } => "config-syntax",
             Self::UnknownKey { .. } => "config-unknown-key",
             Self::UnknownField { .. } => "environment-unknown-key",
+            Self::UnknownDeclaration { .. } => "infra-unknown-key",
             Self::NameTaken { .. } => "environment-name-taken",
             Self::TooWide { .. } => "environment-too-wide",
             Self::InvalidValue { .. } => "config-invalid-value",
@@ -62,6 +65,9 @@ impl Problem {
             Self::UnknownKey { suggestion: None, .. } => "see every key with: palisade config show",
             Self::UnknownField { suggestion: None, .. } => {
                 "see every field of an environment with: palisade env show bash"
+            }
+            Self::UnknownDeclaration { suggestion: None, .. } => {
+                return Some(format!("the sections of infra.toml are {}", crate::infra::headings()));
             }
             Self::NameTaken { .. } => "give it a name of its own",
             Self::TooWide { allow, .. } => {

@@ -7,6 +7,7 @@ mod command_line;
 mod configuration;
 mod environment;
 mod errors;
+mod infra;
 mod json;
 mod man;
 mod manifest;
@@ -36,6 +37,8 @@ fn documents() -> Documents {
         ("docs/reference/environments.md".into(), manifest::page()),
         ("schemas/environment.json".into(), manifest::schema()),
         ("docs/reference/exit-codes.md".into(), errors::page()),
+        ("docs/reference/infra-toml.md".into(), infra::page()),
+        ("schemas/infra.json".into(), infra::schema()),
         ("docs/reference/json.md".into(), json::page()),
         ("docs/reference/telemetry.md".into(), telemetry::page()),
     ]);

@@ -144,6 +144,12 @@ pub(super) fn section(path: &str) -> Option<(&'static str, Section)> {
     SECTIONS.iter().find(|(name, _)| *name == path).copied()
 }
 
+/// The headings of all sections, for people.
+pub(crate) fn headings() -> String {
+    let headings: Vec<String> = SECTIONS.iter().map(|(name, _)| format!("[{name}]")).collect();
+    headings.join(", ")
+}
+
 /// The known section or field that is nearest to an unknown path.
 pub(super) fn nearest(path: &str) -> Option<&'static str> {
     nearest_to(path, paths().iter().copied())

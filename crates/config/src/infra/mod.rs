@@ -6,6 +6,7 @@
 mod fields;
 mod read;
 
+pub(crate) use fields::headings;
 pub use fields::{InfraField, SECTIONS, Section};
 pub use read::{read, read_file};
 

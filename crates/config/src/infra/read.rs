@@ -195,7 +195,12 @@ impl Reader<'_> {
 
     fn unknown(&mut self, path: &str, line: usize) {
         let (file, key) = (self.file.to_owned(), document::shown(path));
-        self.problems.push(Problem::UnknownField { file, line, key, suggestion: fields::nearest(path) });
+        self.problems.push(Problem::UnknownDeclaration {
+            file,
+            line,
+            key,
+            suggestion: fields::nearest(path),
+        });
     }
 
     fn told(&mut self, section: &'static str, line: usize, read: Checked<()>) {

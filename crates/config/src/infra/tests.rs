@@ -193,3 +193,46 @@ fn a_literal_secret_is_shown_nowhere() {
     let refused = told("[project]\nname = \"a\"\n[sandbox.secrets]\nA = \"$s3cr3t-x\"\n").join("\n");
     assert!(!refused.contains("s3cr3t"), "{refused}");
 }
+
+#[test]
+fn the_hint_for_an_unknown_key_is_about_this_file() {
+    use palisade_core::Diagnostic;
+    let error = read("infra.toml", b"[project]\nname = \"a\"\n[wholly_different]\nx = 1\n").unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string(), error.hints()),
+        (
+            "infra-unknown-key",
+            "infra.toml:3: unknown key 'wholly_different'".to_owned(),
+            vec![
+                "the sections of infra.toml are [project], [sandbox], [sandbox.health], [sandbox.ports], \
+                  [sandbox.env], [sandbox.secrets], [sandbox.files], [sandbox.mounts], [sandbox.otel]"
+                    .to_owned()
+            ]
+        )
+    );
+}
+
+/// As the specification shows the file of a project that was onboarded before there were secrets and files.
+#[test]
+fn a_file_from_before_the_newer_sections_goes_on_working() {
+    let text = "\
+[project]
+name = \"wellness-agent\"
+prefix = \"wellness_agent\"
+
+[sandbox]
+compose_file = \"docker-compose.yml\"
+
+[sandbox.health]
+endpoint = \"/api/v1/health\"
+port_var = \"WELLNESS_AGENT_WELLNESS_AGENT_PORT\"
+
+[sandbox.ports]
+WELLNESS_AGENT_WELLNESS_AGENT_PORT = 8080
+";
+    let Infra { project, sandbox } = read("infra.toml", text.as_bytes()).unwrap();
+    assert_eq!(project.prefix, "wellness_agent");
+    assert_eq!(sandbox.ports.len(), 1);
+    assert!(sandbox.env.is_empty() && sandbox.secrets.is_empty() && sandbox.files.is_empty());
+    assert!(sandbox.mounts.is_empty() && sandbox.otel.is_none() && sandbox.method.is_none());
+}
