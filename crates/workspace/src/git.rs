@@ -179,6 +179,15 @@ impl Repository {
         }
     }
 
+    /// The same, for another working tree of the repository, whose own files are in `administration`. Git is told both,
+    /// and so does not believe what lies in the working tree.
+    pub(crate) fn placed(&self, tree: &HostPath, administration: &Path) -> Self {
+        let mut git = self.git.clone();
+        git.environment.push(("GIT_DIR".into(), administration.into()));
+        git.environment.push(("GIT_WORK_TREE".into(), tree.as_path().into()));
+        Self { git, directory: tree.clone(), ..self.clone() }
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -21,6 +21,7 @@ mod survey;
 pub mod transport;
 mod tree;
 mod version;
+mod worktrees;
 
 pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
 pub use autorun::{Autorun, Runs};
@@ -34,3 +35,4 @@ pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};
 pub use status::Change;
 pub use survey::Survey;
 pub use version::GitVersion;
+pub use worktrees::{Checkout, Start, Unfinished, UnsharedCommit, Worktree, Worktrees};

@@ -98,14 +98,15 @@ const QUESTIONS: [&str; 11] = [
 ];
 
 /// What git answered, before it matters what the repository is at.
-struct Found {
-    repository: Repository,
-    root: HostPath,
+pub(crate) struct Found {
+    pub(crate) repository: Repository,
+    pub(crate) root: HostPath,
     history: History,
-    at: Vec<Vec<u8>>,
+    /// The commit and the ref; only one when there is no commit.
+    pub(crate) at: Vec<Vec<u8>>,
 }
 
-async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsable> {
+pub(crate) async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsable> {
     let repository = git.unguarded(directory);
     // Neither runs anything, whatever the configuration says.
     let (listing, answers) = tokio::try_join!(
