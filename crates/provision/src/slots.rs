@@ -9,8 +9,9 @@ mod record;
 
 use choice::Taken;
 pub use choice::{MOST_SLOTS, SlotNumber};
-pub use record::{Slot, SlotRecord};
+pub use record::{Slot, SlotRecord, SlotTurn, Stage};
 
+use crate::feature::Feature;
 use palisade_core::HostPath;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -36,7 +37,7 @@ pub struct Claim {
     pub project: String,
     pub repository: HostPath,
     pub worktree: HostPath,
-    pub branch: String,
+    pub feature: Feature,
     /// The variables of ports with the project's own ports.
     pub bases: BTreeMap<String, u16>,
 }
@@ -51,6 +52,10 @@ pub enum SlotError {
     },
     #[error("no slot is free for {project}: {}", .reasons.join("; "))]
     NoneFree { project: String, reasons: Vec<String> },
+    #[error("{worktree} belongs to slot {slot} already")]
+    Taken { worktree: HostPath, slot: String },
+    #[error("slot {slot} was given back by another command")]
+    Gone { slot: String },
 }
 
 impl SlotError {
@@ -70,6 +75,10 @@ impl Slots {
         private_directory(self.root.as_path()).map_err(SlotError::io(format!("make {}", self.root)))?;
         let _turn = self.lock()?;
         let known = self.all()?;
+        let same = |slot: &&Slot| slot.record.worktree == claim.worktree;
+        if let Some(slot) = known.iter().find(same) {
+            return Err(SlotError::Taken { worktree: claim.worktree.clone(), slot: slot.record.name() });
+        }
         let mut taken = Taken::default();
         for slot in &known {
             taken.claim(&slot.record);
@@ -83,10 +92,33 @@ impl Slots {
             number,
             repository: claim.repository.clone(),
             worktree: claim.worktree.clone(),
-            branch: claim.branch.clone(),
+            feature: claim.feature.clone(),
+            compose_project: compose_project(&claim.project, number)?,
             ports,
+            stage: Stage::Claimed,
+            files: BTreeMap::new(),
         };
         self.make(record)
+    }
+
+    /// Gives a slot the ports that its project has by now. Those it has are its own, and stay where they are.
+    pub fn renew(&self, slot: &mut Slot, bases: &BTreeMap<String, u16>) -> Result<(), SlotError> {
+        let _turn = self.lock()?;
+        let mut taken = Taken::default();
+        for other in self.all()?.iter().filter(|other| other.directory != slot.directory) {
+            taken.claim(&other.record);
+        }
+        let own: Vec<u16> = slot.record.ports.values().copied().collect();
+        let free = |port| own.contains(&port) || is_free(port);
+        let ports = choice::ports(bases, slot.record.number, &taken, free).map_err(|reason| {
+            let reasons = vec![format!("slot {}: {reason}", slot.record.number)];
+            SlotError::NoneFree { project: slot.record.project.clone(), reasons }
+        })?;
+        if ports != slot.record.ports {
+            slot.record.ports = ports;
+            slot.write()?;
+        }
+        Ok(())
     }
 
     /// The directory appears with its record in it, or, for a caller that dies, not at all.
@@ -140,6 +172,15 @@ impl Slots {
         file.lock().map_err(SlotError::io(format!("lock {path}")))?;
         Ok(file)
     }
+}
+
+/// In the form that Compose asks for. The slot's number is unique to its owner, and engines have many.
+fn compose_project(project: &str, number: SlotNumber) -> Result<String, SlotError> {
+    let mut mark = [0; 3];
+    getrandom::fill(&mut mark)
+        .map_err(|error| SlotError::io("draw a random number")(io::Error::other(error.to_string())))?;
+    let project = project.to_ascii_lowercase().replace('.', "-");
+    Ok(format!("{project}-{number}-{:02x}{:02x}{:02x}", mark[0], mark[1], mark[2]))
 }
 
 /// Removes a directory that may be gone already.

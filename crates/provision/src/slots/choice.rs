@@ -13,6 +13,7 @@ const TOLD: usize = 3;
 
 /// From 1; 0 would be the project's own ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct SlotNumber(pub(super) u16);
 
@@ -70,7 +71,7 @@ pub(super) fn choose(
     Err(reasons)
 }
 
-fn ports(
+pub(super) fn ports(
     bases: &BTreeMap<String, u16>,
     number: SlotNumber,
     taken: &Taken,

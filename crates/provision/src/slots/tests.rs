@@ -12,7 +12,7 @@ fn claim(project: &str, worktree: &str, ports: &[(&str, u16)]) -> Claim {
         project: project.into(),
         repository: HostPath::new("/src").unwrap(),
         worktree: HostPath::new(worktree).unwrap(),
-        branch: "impl/x-M1".into(),
+        feature: "x/M1".parse().unwrap(),
         bases: bases(ports),
     }
 }
@@ -125,4 +125,56 @@ fn what_a_killed_caller_left_is_no_slot_and_not_in_the_way() {
     let slot = slots.take(&claim("shop", "/w", &[])).unwrap();
     assert_eq!(slots.all().unwrap(), [slot]);
     assert!(!slots.root.join(".new").as_path().exists());
+}
+
+#[test]
+fn a_worktree_has_one_slot() {
+    let (_home, slots) = slots();
+    slots.take(&claim("shop", "/w", &[])).unwrap();
+    assert_eq!(
+        slots.take(&claim("shop", "/w", &[])).unwrap_err().to_string(),
+        "/w belongs to slot shop-1 already"
+    );
+}
+
+#[test]
+fn compose_projects_are_unique_and_in_the_form_that_compose_takes() {
+    let number = |number| compose_project("My.App", SlotNumber(number)).unwrap();
+    let (one, other) = (number(1), number(1));
+    assert!(one.starts_with("my-app-1-") && one.len() == "my-app-1-".len() + 6, "{one}");
+    assert_ne!(one, other);
+}
+
+#[test]
+fn one_at_a_time_has_the_turn_and_sees_what_the_last_one_wrote() {
+    let (_home, slots) = slots();
+    let mut slot = slots.take(&claim("shop", "/w", &[])).unwrap();
+    let mut seen_before = slot.clone();
+    let turn = slot.turn().unwrap();
+    assert!(turn.is_some());
+    assert!(seen_before.turn().unwrap().is_none());
+    slot.set_stage(Stage::Prepared).unwrap();
+    drop(turn);
+    assert!(seen_before.turn().unwrap().is_some());
+    assert_eq!(seen_before.record.stage, Stage::Prepared);
+    slots.release(&slot).unwrap();
+    assert_eq!(slot.turn().unwrap_err().to_string(), "slot shop-1 was given back by another command");
+}
+
+#[test]
+fn a_slot_gets_the_ports_that_its_project_has_by_now() {
+    let (_home, slots) = slots();
+    let base = some_port();
+    let mut slot = slots.take(&claim("shop", "/w", &[("P", base)])).unwrap();
+    let own = slot.record.ports["P"];
+    // Its own services listen there by now.
+    let _listener = TcpListener::bind(("127.0.0.1", own)).unwrap();
+    let free = (20_000..30_000).find(|port| is_free(*port)).unwrap();
+    let other = free - slot.record.number.get();
+    slots.renew(&mut slot, &bases(&[("P", base), ("Q", other)])).unwrap();
+    assert_eq!(slot.record.ports, bases(&[("P", own), ("Q", free)]));
+    assert_eq!(slots.all().unwrap(), [slot.clone()]);
+    let _taken = TcpListener::bind(("127.0.0.1", free + 1)).unwrap();
+    let refused = slots.renew(&mut slot, &bases(&[("R", other + 1)])).unwrap_err();
+    assert!(refused.to_string().ends_with(&format!("R {} is in use", free + 1)), "{refused}");
 }
