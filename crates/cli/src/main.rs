@@ -11,7 +11,6 @@ mod detach;
 mod failure;
 mod keyboard;
 mod logging;
-mod moving;
 mod output;
 #[cfg(test)]
 mod reference;

@@ -7,11 +7,6 @@
 
 use palisade_core::VariableName;
 
-/// The file of a slot with the ports, the project's variables and the name of its compose project.
-pub const SANDBOX: &str = ".env.sandbox";
-/// The file of a slot with the secrets.
-pub const SECRETS: &str = ".env.secrets";
-
 /// The longest value: as much as one variable may have on Linux, less its name.
 pub const LONGEST_VALUE: usize = 120 * 1024;
 
