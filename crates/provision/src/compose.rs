@@ -29,6 +29,8 @@ pub struct Service {
     pub container_name: Option<String>,
     pub image: Option<String>,
     pub network: ServiceNetwork,
+    /// The path that its own `healthcheck` asks for with HTTP.
+    pub health: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +67,13 @@ pub enum ComposeError {
 }
 
 impl ComposeFile {
+    /// Of a file that lies in the project's root.
     pub fn read(text: impl Into<String>) -> Result<Self, ComposeError> {
+        Self::read_in(text, "")
+    }
+
+    /// `directory` is the file's own within the project.
+    pub fn read_in(text: impl Into<String>, directory: &str) -> Result<Self, ComposeError> {
         let text = text.into();
         let tree = Tree::read(&text)?;
         let root = tree.root().ok_or(ComposeError::NoServices)?;
@@ -75,7 +83,7 @@ impl ComposeFile {
         }
         let services = entries.iter().map(|(name, node)| service(&tree, name, *node)).collect();
         let variables = variables(&tree, root, &entries);
-        let files = files::uses(&tree, root, &entries);
+        let files = files::uses(&tree, root, &entries, directory);
         let elsewhere = elsewhere(&tree, root, &entries);
         Ok(Self { text, tree, services, variables, files, elsewhere })
     }
@@ -93,7 +101,24 @@ fn service(tree: &Tree, name: &str, node: NodeId) -> Service {
             Some("host") => ServiceNetwork::Host,
             _ => ServiceNetwork::Own,
         },
+        health: health(tree, node),
     }
+}
+
+/// The path of the first address of its own that a service's check asks: `/health` of
+/// `curl -f http://localhost:8080/health || exit 1`.
+fn health(tree: &Tree, service: NodeId) -> Option<String> {
+    let test = tree.get(tree.get(service, "healthcheck")?, "test")?;
+    let words = std::iter::once(test).chain(tree.elements(test).iter().copied());
+    words.filter_map(|word| tree.text(word)).find_map(|text| {
+        let address = &text[text.find("http://")? + "http://".len()..];
+        let end = address.find(|it: char| it.is_whitespace() || "'\"|;)<>".contains(it));
+        let (host, path) = address[..end.unwrap_or(address.len())].split_once('/')?;
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let own = ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"].contains(&name);
+        (own && !path.contains('$') && path.bytes().all(|it| it.is_ascii_graphic()))
+            .then(|| format!("/{path}"))
+    })
 }
 
 /// Variables by name in the order of their first use, those of the services first.
@@ -113,6 +138,14 @@ fn variables(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<Vari
         // Extensions are seen where they are used.
         if key == "services" || key.starts_with("x-") {
             continue;
+        }
+        if key == "secrets" || key == "configs" {
+            for (_, entry) in tree.entries(node) {
+                let variable = tree.get(entry, "environment").and_then(|name| tree.text(name));
+                if let Some(variable) = variable.filter(|name| !name.contains('$')) {
+                    found.use_of(variable, None, None);
+                }
+            }
         }
         let mut scalars = Vec::new();
         below(tree, node, &mut scalars);
@@ -255,6 +288,8 @@ services:
 volumes:
   data:
     name: ${VOLUME}
+secrets:
+  token: {environment: FROM_OUTSIDE}
 ";
         let needed = || Need::Needed;
         let optional = |default: &str| Need::Optional { default: default.into() };
@@ -270,6 +305,7 @@ volumes:
                 variable("PASSED", &["api"], needed()),
                 variable("TOKEN", &["worker"], needed()),
                 variable("VOLUME", &[], needed()),
+                variable("FROM_OUTSIDE", &[], needed()),
             ]
         );
     }
@@ -289,6 +325,24 @@ services:
             ComposeFile::read(text).unwrap().elsewhere,
             ["one.yml", "two.yml", "three.yml", "base.yml"]
         );
+    }
+
+    #[test]
+    fn the_path_of_a_services_own_check_is_found() {
+        for (test, expected) in [
+            ("[CMD, curl, -f, 'http://localhost:8080/health']", Some("/health")),
+            ("curl -f http://127.0.0.1/api/v1/up?full=1 || exit 1", Some("/api/v1/up?full=1")),
+            ("[CMD-SHELL, \"wget -qO- 'http://[::1]:80/' || exit 1\"]", Some("/")),
+            ("curl http://other/health", None),
+            ("curl http://localhost:${PORT}/health", Some("/health")),
+            ("curl http://localhost/$PATH", None),
+            ("pg_isready -U postgres", None),
+            ("[NONE]", None),
+        ] {
+            let text = format!("services:\n  api:\n    healthcheck:\n      test: {test}\n");
+            let health = ComposeFile::read(text).unwrap().services.remove(0).health;
+            assert_eq!(health.as_deref(), expected, "{test}");
+        }
     }
 
     #[test]

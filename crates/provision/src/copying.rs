@@ -193,7 +193,7 @@ fn make_directories(root: &Path, above: &str) -> rustix::io::Result<OwnedFd> {
     Ok(here)
 }
 
-fn open_beneath(root: &Path, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_beneath(root: &Path, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)

@@ -4,23 +4,24 @@
 
 use crate::compose::{ComposeFile, Need, ServiceNetwork, Variable};
 use crate::examples::siblings;
-use crate::files::FileUse;
+use crate::files::{FileKind, FileUse};
 use crate::parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 use crate::ports::Published;
-use palisade_config::infra::Infra;
+use palisade_config::infra::{self, Infra};
 use palisade_core::ProjectPath;
 use std::collections::{BTreeSet, HashSet};
 
 /// Variables that every shell has.
-const THE_HOSTS: &[&str] = &["HOME", "PATH", "PWD", "USER"];
-/// Variables of Compose's, the engine's and OpenTelemetry's own.
-const NOT_THE_PROJECTS: &[&str] = &["COMPOSE_", "DOCKER_", "OTEL_"];
+const THE_HOSTS: &[&str] = &["PWD", "USER"];
+/// Given to services by `[sandbox.otel]`.
+const TELEMETRY: &str = "OTEL_";
 
 /// What the caller knows of the project's directory.
 pub trait ProjectTree {
     /// Git does not carry it: it would be missing in a worktree.
     fn is_ignored(&self, path: &ProjectPath) -> bool;
     fn is_file(&self, path: &ProjectPath) -> bool;
+    fn is_directory(&self, path: &ProjectPath) -> bool;
 }
 
 /// A file that services use and that a worktree would lack.
@@ -47,6 +48,8 @@ pub struct Findings {
     /// Variables with a default everywhere: the file works without them.
     pub optional: Vec<Variable>,
     pub files: Vec<MissingFile>,
+    /// Directories that services use and that git ignores: they begin empty in a worktree, which is no gap.
+    pub directories: Vec<ProjectPath>,
     /// Ports that no variable of `[sandbox.ports]` stands for.
     pub ports: Vec<PortVariable>,
     /// The compose file with its fixed ports made variables.
@@ -89,10 +92,12 @@ pub fn discover(
     }
     let ports =
         parameterised.ports.iter().filter(|port| !known.contains(port.name.as_str())).cloned().collect();
+    let (files, directories) = missing(file, declared, tree);
     Findings {
         variables,
         optional,
-        files: missing_files(file, declared, tree),
+        files,
+        directories,
         ports,
         collisions: collisions(file, &parameterised),
         parameterised,
@@ -119,19 +124,24 @@ fn port_names(file: &ComposeFile) -> HashSet<&str> {
 }
 
 fn is_somebody_elses(name: &str) -> bool {
-    THE_HOSTS.contains(&name) || NOT_THE_PROJECTS.iter().any(|prefix| name.starts_with(prefix))
+    // What steers programs of the host, Compose's own among it, could not be declared.
+    THE_HOSTS.contains(&name) || name.starts_with(TELEMETRY) || infra::is_reserved(name)
 }
 
-fn missing_files(file: &ComposeFile, declared: Option<&Infra>, tree: &dyn ProjectTree) -> Vec<MissingFile> {
+fn missing(
+    file: &ComposeFile,
+    declared: Option<&Infra>,
+    tree: &dyn ProjectTree,
+) -> (Vec<MissingFile>, Vec<ProjectPath>) {
     let provided: BTreeSet<&ProjectPath> =
         declared.iter().flat_map(|infra| &infra.sandbox.files).map(|file| &file.destination).collect();
-    let mut found: Vec<MissingFile> = Vec::new();
+    let (mut files, mut directories): (Vec<MissingFile>, Vec<ProjectPath>) = (Vec::new(), Vec::new());
     for one in &file.files {
         let Ok(path) = ProjectPath::new(&one.path) else { continue };
-        if provided.contains(&path) {
+        if provided.contains(&path) || directories.contains(&path) {
             continue;
         }
-        if let Some(known) = found.iter_mut().find(|known| known.path == path) {
+        if let Some(known) = files.iter_mut().find(|known| known.path == path) {
             known.uses.push(one.clone());
             continue;
         }
@@ -139,10 +149,23 @@ fn missing_files(file: &ComposeFile, declared: Option<&Infra>, tree: &dyn Projec
             continue;
         }
         let candidates = std::iter::once(path.clone()).chain(siblings(&path));
-        let sources = candidates.filter(|candidate| tree.is_file(candidate)).collect();
-        found.push(MissingFile { path, uses: vec![one.clone()], sources });
+        let sources: Vec<ProjectPath> = candidates.filter(|candidate| tree.is_file(candidate)).collect();
+        if one.how == FileKind::OptionalEnvironmentFile && sources.is_empty() {
+            continue;
+        }
+        if is_directory(one, &path, &sources, tree) {
+            directories.push(path);
+        } else {
+            files.push(MissingFile { path, uses: vec![one.clone()], sources });
+        }
     }
-    found
+    (files, directories)
+}
+
+/// What is not there and has no example is told by its name: engines make a directory of a mount's source that is
+/// missing, and those are rarely written with an ending.
+fn is_directory(one: &FileUse, path: &ProjectPath, sources: &[ProjectPath], tree: &dyn ProjectTree) -> bool {
+    tree.is_directory(path) || one.how == FileKind::Mount && sources.is_empty() && !path.name().contains('.')
 }
 
 fn collisions(file: &ComposeFile, parameterised: &Parameterised) -> Vec<Collision> {
@@ -165,7 +188,6 @@ fn collisions(file: &ComposeFile, parameterised: &Parameterised) -> Vec<Collisio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_config::infra;
 
     /// Git ignores what begins with `i-`, and there is what is listed.
     struct Tree(&'static [&'static str]);
@@ -177,6 +199,10 @@ mod tests {
 
         fn is_file(&self, path: &ProjectPath) -> bool {
             self.0.contains(&path.as_str())
+        }
+
+        fn is_directory(&self, path: &ProjectPath) -> bool {
+            path.name().ends_with(".d")
         }
     }
 
@@ -194,9 +220,11 @@ services:
       - ./i-config.yaml:/app/config.yaml:ro
       - ./tracked.yaml:/app/tracked.yaml
       - ./i-given:/given
+      - ./i-conf.d:/conf.d
+      - ./i-data:/data
   worker:
     network_mode: host
-    volumes: ['./i-config.yaml:/c']
+    volumes: ['./i-config.yaml:/c', './i-data:/data']
 ";
     const INFRA: &str = "\
 [project]
@@ -227,6 +255,8 @@ DECLARED = \"x\"
         let sources: Vec<&str> = file.sources.iter().map(ProjectPath::as_str).collect();
         assert_eq!((file.path.as_str(), file.uses.len()), ("i-config.yaml", 2));
         assert_eq!(sources, ["i-config.yaml", "i-config.example.yaml"]);
+        let directories: Vec<&str> = found.directories.iter().map(ProjectPath::as_str).collect();
+        assert_eq!(directories, ["i-conf.d", "i-data"]);
         assert!(found.fixed_ports && !found.is_complete());
         assert_eq!(
             found.collisions,
@@ -240,7 +270,7 @@ DECLARED = \"x\"
     #[test]
     fn without_a_declaration_everything_is_found() {
         let found = found(None);
-        assert_eq!((found.variables.len(), found.ports.len(), found.files.len()), (2, 3, 2));
+        assert_eq!((found.variables.len(), found.ports.len(), found.files.len()), (2, 3, 1));
     }
 
     #[test]
@@ -248,7 +278,7 @@ DECLARED = \"x\"
         let mut text = "services:\n".to_owned();
         for index in 0..100 {
             text += &format!(
-                "  s{index}:\n    image: x\n    environment:\n      A{index}: ${{A{index}}}\n    ports: ['{0}:80']\n    volumes: ['./i-{index}:/x']\n",
+                "  s{index}:\n    image: x\n    environment:\n      A{index}: ${{A{index}}}\n    ports: ['{0}:80']\n    volumes: ['./i-{index}.yaml:/x']\n",
                 10_000 + index
             );
         }

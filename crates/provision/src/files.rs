@@ -7,7 +7,7 @@ use crate::yaml::{Kind, NodeId, Tree};
 /// A path of the project that a service uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileUse {
-    /// Relative to the compose file's directory, normalised, never leading out of it.
+    /// Relative to the project's root, normalised, never leading out of it.
     pub path: String,
     /// None for a file behind a secret or config of the whole project.
     pub service: Option<String>,
@@ -20,11 +20,15 @@ pub struct FileUse {
 pub enum FileKind {
     Mount,
     EnvironmentFile,
+    /// `required: false`: nothing is wrong when it is not there.
+    OptionalEnvironmentFile,
     Secret,
     Config,
 }
 
-pub(crate) fn uses(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<FileUse> {
+/// `directory` is the compose file's own within the project, empty for the project's root.
+pub(crate) fn uses(tree: &Tree, root: NodeId, services: &[(&str, NodeId)], directory: &str) -> Vec<FileUse> {
+    let named = |path: &str| named(directory, path);
     let mut found = Vec::new();
     for (name, service) in services {
         let mut add = |path: Option<String>, written: String, how| {
@@ -32,13 +36,15 @@ pub(crate) fn uses(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Ve
         };
         for entry in list(tree, *service, "volumes") {
             if let Some((source, written)) = mount(tree, entry) {
-                add(relative(&source), written, FileKind::Mount);
+                add(is_path(&source).then(|| named(&source)).flatten(), written, FileKind::Mount);
             }
         }
         for entry in list(tree, *service, "env_file") {
             let path = if tree.text(entry).is_some() { Some(entry) } else { tree.get(entry, "path") };
+            let required = tree.get(entry, "required").and_then(|it| tree.text(it)) != Some("false");
+            let how = if required { FileKind::EnvironmentFile } else { FileKind::OptionalEnvironmentFile };
             if let Some(path) = path.and_then(|path| tree.text(path)) {
-                add(named(path), path.to_owned(), FileKind::EnvironmentFile);
+                add(named(path), path.to_owned(), how);
             }
         }
     }
@@ -88,19 +94,19 @@ fn mount(tree: &Tree, entry: NodeId) -> Option<(String, String)> {
     }
 }
 
-/// A mount's source that is a path of the project. A bare name is a volume.
-fn relative(source: &str) -> Option<String> {
-    let source = with_default(source)?;
-    if source.starts_with("./") || source.starts_with("../") || source == "." { named(&source) } else { None }
+/// Whether a mount's source is a path of the project. A bare name is a volume.
+fn is_path(source: &str) -> bool {
+    with_default(source)
+        .is_some_and(|source| source.starts_with("./") || source.starts_with("../") || source == ".")
 }
 
 /// A path that needs no `./` to be one.
-fn named(path: &str) -> Option<String> {
+fn named(directory: &str, path: &str) -> Option<String> {
     let path = with_default(path)?;
     if path.starts_with(['/', '~']) {
         return None;
     }
-    let mut parts: Vec<&str> = Vec::new();
+    let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {
             "" | "." => {}
@@ -176,5 +182,13 @@ configs:
             ("secrets/token", "./secrets/token"),
         ];
         assert_eq!(found, expected.map(|(path, written)| (path.to_owned(), written.to_owned())));
+    }
+
+    #[test]
+    fn paths_are_meant_from_the_directory_of_the_compose_file() {
+        let text = "services: {api: {volumes: ['./a:/a', '../b:/b', '../../c:/c'], env_file: d}}\n";
+        let found = ComposeFile::read_in(text, "deploy").unwrap().files;
+        let paths: Vec<&str> = found.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, ["deploy/a", "b", "deploy/d"]);
     }
 }

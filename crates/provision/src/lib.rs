@@ -12,8 +12,11 @@ mod examples;
 mod feature;
 mod files;
 mod interpolation;
+mod onboarding;
 mod parameterise;
 mod ports;
+mod project;
+mod role;
 mod secrets;
 mod slots;
 mod suggestion;
@@ -27,8 +30,14 @@ pub use examples::siblings as examples_of;
 pub use feature::{Feature, InvalidFeature};
 pub use files::{FileKind, FileUse};
 pub use interpolation::{Otherwise, Reference, references};
+pub use onboarding::{
+    COMPOSE_FILES, Change, Given, Onboarding, OnboardingError, ProjectKind, ProposedHealth,
+    write as write_changes,
+};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
+pub use project::usable_name;
+pub use role::Role;
 pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};
 pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, SlotTurn, Slots, Stage};
 pub use suggestion::{Additions, Heading, How, Provided};

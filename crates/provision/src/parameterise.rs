@@ -76,7 +76,12 @@ impl<'a> Plan<'a> {
     fn new(file: &'a ComposeFile, prefix: &str) -> Self {
         let taken = file.variables.iter().map(|variable| (variable.name.clone(), 0)).collect();
         let (edits, ports, untouched) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, prefix: word(prefix), edits, ports, untouched, seen: HashSet::new(), taken }
+        let mut prefix = word(prefix);
+        // No variable's name begins with a digit.
+        if prefix.starts_with(|it: char| it.is_ascii_digit()) {
+            prefix.insert(0, '_');
+        }
+        Self { file, prefix, edits, ports, untouched, seen: HashSet::new(), taken }
     }
 
     fn port(&mut self, service: &Service, port: &Port) {
@@ -106,8 +111,13 @@ impl<'a> Plan<'a> {
         if last - first >= LONGEST_RANGE {
             return self.leave(service, entry, "the range is longer than 16 ports");
         }
-        if first != last && port.target.is_none() {
-            return self.leave(service, entry, "the service's side of the range is not written as numbers");
+        if first != last && port.targets == Some(1) {
+            return self.leave(service, entry, "the engine takes any free port of the range");
+        }
+        if port.targets.is_some_and(|count| count != last - first + 1)
+            || first != last && port.targets.is_none()
+        {
+            return self.leave(service, entry, "the service's side is not a range of the same length");
         }
         let Some(style) = Style::of(&self.file.tree, &self.file.text, port, entry) else {
             return self.leave(service, entry, "it is written in a way that cannot be changed in place");
@@ -116,7 +126,11 @@ impl<'a> Plan<'a> {
         for (step, base) in range.enumerate() {
             let target = port.target.and_then(|target| target.checked_add(step as u16));
             let name = self.name(service, port.protocol, target.unwrap_or(base));
-            written.push(style.entry(&name, base, if first == last { None } else { target }));
+            written.push(style.entry(
+                &name,
+                base,
+                if first == last && !style.is_range { None } else { target },
+            ));
             self.ports.push(PortVariable { name, base, service: service.name.clone(), target });
         }
         self.edits.push(Edit { bytes: style.bytes.clone(), text: written.join(&style.separator) });
@@ -148,8 +162,10 @@ struct Style {
     after: String,
     /// What stands between two entries.
     separator: String,
-    /// For a range in the short syntax: `:` and the protocol around the service's own port.
+    /// For a range in the short syntax: the quote and the protocol behind the service's own port.
     short: Option<(String, String)>,
+    /// The service's side is written as a range, be it one of a single port.
+    is_range: bool,
 }
 
 impl Style {
@@ -167,6 +183,7 @@ impl Style {
                     after: format!("{rest}{quote}"),
                     separator: separator(text, &node.bytes),
                     short: Some((quote.to_owned(), protocol.to_owned())),
+                    is_range: port.targets.is_some() && rest.contains('-'),
                 })
             }
             Place::Long { published, .. } => {
@@ -185,6 +202,7 @@ impl Style {
                     after: quote.to_owned(),
                     separator: String::new(),
                     short: None,
+                    is_range: false,
                 })
             }
         }

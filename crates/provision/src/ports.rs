@@ -23,6 +23,8 @@ pub struct Port {
     pub published: Published,
     /// The service's own port, the first of a range, when it is written as a number.
     pub target: Option<u16>,
+    /// How many ports of the service there are, when they are written as numbers.
+    pub(crate) targets: Option<u16>,
     pub protocol: Protocol,
     pub(crate) place: Place,
 }
@@ -64,7 +66,7 @@ fn short(entry: NodeId, text: &str) -> Port {
         None => (text, Protocol::Tcp),
     };
     let Some(last) = cut_outside_variables(ports, b':') else {
-        return Port { published: Published::Any, target: first_number(ports), protocol, place: Place::None };
+        return Port::new(Published::Any, ports, protocol, Place::None);
     };
     let (host, target) = (&ports[..last], &ports[last + 1..]);
     let (address, host) = match cut_outside_variables(host, b':') {
@@ -73,26 +75,21 @@ fn short(entry: NodeId, text: &str) -> Port {
     };
     if host.is_empty() {
         // `127.0.0.1::80` takes any port of that address.
-        return Port {
-            published: Published::Any,
-            target: first_number(target),
-            protocol,
-            place: Place::None,
-        };
+        return Port::new(Published::Any, target, protocol, Place::None);
     }
     let place = Place::Short { entry, address: address.to_owned(), rest: text[last..].to_owned() };
-    Port { published: published(host), target: first_number(target), protocol, place }
+    Port::new(published(host), target, protocol, place)
 }
 
 fn long(tree: &Tree, entry: NodeId) -> Option<Port> {
     let target = tree.get(entry, "target")?;
-    let number = tree.text(target).and_then(first_number);
+    let inner = tree.text(target)?;
     let protocol = tree.get(entry, "protocol").and_then(|it| tree.text(it)).map_or(Protocol::Tcp, protocol);
     let Some(host) = tree.get(entry, "published") else {
-        return Some(Port { published: Published::Any, target: number, protocol, place: Place::None });
+        return Some(Port::new(Published::Any, inner, protocol, Place::None));
     };
     let place = Place::Long { published: host, entry, target };
-    Some(Port { published: published(tree.text(host)?), target: number, protocol, place })
+    Some(Port::new(published(tree.text(host)?), inner, protocol, place))
 }
 
 fn published(text: &str) -> Published {
@@ -124,8 +121,13 @@ fn protocol(text: &str) -> Protocol {
     }
 }
 
-fn first_number(text: &str) -> Option<u16> {
-    text.split('-').next()?.parse().ok()
+impl Port {
+    fn new(published: Published, target: &str, protocol: Protocol, place: Place) -> Self {
+        let (first, last) = target.split_once('-').unwrap_or((target, target));
+        let (first, last): (Option<u16>, Option<u16>) = (first.parse().ok(), last.parse().ok());
+        let targets = first.zip(last).and_then(|(first, last)| last.checked_sub(first)?.checked_add(1));
+        Self { published, target: first, targets, protocol, place }
+    }
 }
 
 /// The last `separator` that belongs neither to a variable nor to an address in brackets.

@@ -62,14 +62,26 @@ impl Additions {
     pub fn lines(&self) -> String {
         let mut document = DocumentMut::new();
         self.add(&mut document);
+        let secrets = document.get_mut("sandbox").and_then(|sandbox| sandbox.get_mut("secrets"));
+        for (_, secret) in secrets.and_then(Item::as_table_mut).into_iter().flat_map(Table::iter_mut) {
+            if let Some(reference) = secret.as_value_mut().filter(|it| it.as_str().is_some_and(is_variable)) {
+                reference.decor_mut().set_suffix("   # or op://vault/item/field");
+            }
+        }
         document.to_string().trim().to_owned()
     }
 
     /// A file with these additions; all that is in it, comments too, stays.
-    pub fn added_to(&self, text: &str) -> Result<String, toml_edit::TomlError> {
-        let mut document: DocumentMut = text.parse()?;
+    pub fn added_to(&self, text: &str) -> Result<String, String> {
+        if self.is_empty() {
+            return Ok(text.to_owned());
+        }
+        let mut document: DocumentMut =
+            text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
         self.add(&mut document);
-        Ok(document.to_string())
+        let added = document.to_string();
+        // Lines end as they do in the file.
+        Ok(if text.contains("\r\n") { added.replace("\r\n", "\n").replace('\n', "\r\n") } else { added })
     }
 
     /// A new file.
@@ -109,6 +121,10 @@ impl Additions {
             section(document, "files")[destination.as_str()] = value(source.as_str());
         }
     }
+}
+
+fn is_variable(reference: &str) -> bool {
+    reference.starts_with('$')
 }
 
 /// `[project]`, or `[sandbox.NAME]`, made when it is missing.
@@ -162,7 +178,8 @@ LEVEL = 'a "b"'
 
     #[test]
     fn the_lines_alone() {
-        assert_eq!(additions().lines() + "\n", LINES);
+        let shown = LINES.replace("\"$TOKEN\"", "\"$TOKEN\"   # or op://vault/item/field");
+        assert_eq!(additions().lines() + "\n", shown);
     }
 
     #[test]
@@ -174,6 +191,16 @@ LEVEL = 'a "b"'
         palisade_config::infra::read("infra.toml", added.as_bytes()).unwrap();
         let inline = "sandbox = { env = { A = 'a' } }\n[project]\nname = 'shop'\n";
         palisade_config::infra::read("infra.toml", additions().added_to(inline).unwrap().as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn line_ends_stay_and_a_last_line_without_one_is_ended() {
+        let text = "[project]\r\nname = 'shop' # ü\r\n\r\n[sandbox.env]\r\nA = 'a'";
+        let added = additions().added_to(text).unwrap();
+        assert!(added.starts_with(&format!("{text}\r\nLEVEL = ")), "{added}");
+        assert_eq!(added.matches('\n').count(), added.matches("\r\n").count());
+        palisade_config::infra::read("infra.toml", added.as_bytes()).unwrap();
+        assert_eq!(Additions::default().added_to(text).unwrap(), text);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod exchange;
 mod facts;
 mod git;
 mod guard;
+mod ignored;
 mod index;
 mod inside;
 mod lock;

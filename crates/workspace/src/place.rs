@@ -66,6 +66,18 @@ impl Repository {
         // One further up is another repository.
         if found.root == *top { Ok(found.repository) } else { Err(gone()) }
     }
+
+    /// The repository that a directory lies in, from the top of its working tree, whatever it is at.
+    pub async fn around(git: &Git, directory: &HostPath) -> Result<Self, NotUsable> {
+        let (version, found) = tokio::join!(git.require(), ask(git, directory));
+        version?;
+        let found = found?;
+        if found.root == *directory {
+            return Ok(found.repository);
+        }
+        // Again from the top, whose configuration may differ from that of a directory below it.
+        Ok(ask(git, &found.root).await?.repository)
+    }
 }
 
 impl Place {

@@ -8,7 +8,7 @@ mod read;
 
 pub(crate) use fields::headings;
 pub use fields::{InfraField, SECTIONS, Section};
-pub use read::{read, read_file};
+pub use read::{is_reserved, read, read_file, read_file_and_text};
 
 use crate::manifest::Located;
 use palisade_core::{GuestPath, Method, ProjectPath, SecretReference, VariableName};

@@ -33,6 +33,20 @@ pub fn read_file(root: &Path) -> Result<Option<Infra>, ConfigError> {
     read(&file::shown(&path), &bytes).map(Some)
 }
 
+/// As [`read_file`], with the text itself, for whoever adds to it.
+pub fn read_file_and_text(root: &Path) -> Result<Option<(Infra, String)>, ConfigError> {
+    let path = root.join(INFRA_FILE);
+    let Some(bytes) = file::read_foreign(&path)? else { return Ok(None) };
+    let infra = read(&file::shown(&path), &bytes)?;
+    // What is not UTF-8 was refused.
+    Ok(Some((infra, String::from_utf8_lossy(&bytes).into_owned())))
+}
+
+/// Whether a variable of this name steers programs of the host, so that a project cannot declare it.
+pub fn is_reserved(name: &str) -> bool {
+    OURS.contains(&name) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// `file` is the printable name used in problems.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Infra, ConfigError> {
     let mut problems = Vec::new();
@@ -325,8 +339,7 @@ fn variable(text: &str) -> Checked<VariableName> {
 
 fn own_variable(text: &str) -> Checked<VariableName> {
     let name = variable(text)?;
-    let steers = OURS.contains(&text) || OUR_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
-    if steers {
+    if is_reserved(text) {
         Err(format!("{name} steers programs on the host, so a project cannot set it"))
     } else {
         Ok(name)

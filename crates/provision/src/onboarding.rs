@@ -1,0 +1,254 @@
+//! Onboarding a project: what it is called, its compose file, what that needs, and the two files that then say so.
+//!
+//! Nothing is written before every question is answered, and a file that changed meanwhile is left alone. Which paths
+//! git ignores is asked of the caller, who knows the repository.
+
+mod change;
+mod error;
+
+pub use change::{Change, write};
+pub use error::OnboardingError;
+
+use crate::compose::{ComposeFile, Service};
+use crate::copying::open_beneath;
+use crate::discovery::{Findings, ProjectTree, discover};
+use crate::project::{MARKERS, Marker, usable_name};
+use crate::role::Role;
+use crate::suggestion::{Additions, Heading};
+use palisade_config::infra::{self, INFRA_FILE, Infra};
+use palisade_core::{HostPath, ProjectPath};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::io::Read as _;
+
+/// The names by which Compose finds its file, the preferred first.
+pub const COMPOSE_FILES: [&str; 4] =
+    ["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
+
+/// No compose file that somebody wrote is larger.
+const LARGEST: u64 = 4 << 20;
+
+/// What was said beforehand and need not be found out.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    pub name: Option<String>,
+    pub prefix: Option<String>,
+    pub compose_file: Option<ProjectPath>,
+}
+
+/// What a project is by the file that its tools know it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectKind {
+    pub language: &'static str,
+    pub file: &'static str,
+    pub name: Option<String>,
+}
+
+/// A project as it was found.
+#[derive(Debug)]
+pub struct Onboarding {
+    pub root: HostPath,
+    pub name: String,
+    pub prefix: String,
+    pub kind: Option<ProjectKind>,
+    pub compose_file: ProjectPath,
+    pub compose: ComposeFile,
+    compose_text: String,
+    /// What `infra.toml` says already, and its text.
+    declared: Option<(Infra, String)>,
+}
+
+/// Where the project's health can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposedHealth {
+    pub service: String,
+    /// The variable of the port.
+    pub port: String,
+    /// As the service's own check has it.
+    pub endpoint: Option<String>,
+}
+
+impl Onboarding {
+    /// Reads what there is at the root of a working tree.
+    pub fn open(root: &HostPath, given: &Given) -> Result<Self, OnboardingError> {
+        let declared = infra::read_file_and_text(root.as_path())?;
+        let compose_file = match &declared {
+            Some((infra, _)) => infra.sandbox.compose_file.clone(),
+            None => match &given.compose_file {
+                Some(path) => path.clone(),
+                None => default_compose_file(root)?,
+            },
+        };
+        let text = match read_text(root, &compose_file)? {
+            Some(text) => text,
+            None => {
+                let declared = declared.is_some();
+                let others = similar_files(root);
+                return Err(OnboardingError::ComposeFileGone { file: compose_file, declared, others });
+            }
+        };
+        let compose = ComposeFile::read_in(text.clone(), compose_file.split().0)
+            .map_err(|source| OnboardingError::Compose { file: compose_file.clone(), source })?;
+        let kind = kind(root);
+        let (name, prefix) = match &declared {
+            Some((infra, _)) => (infra.project.name.clone(), infra.project.prefix.clone()),
+            None => {
+                let name = given.name.clone().unwrap_or_else(|| name(root, kind.as_ref()));
+                let prefix = given.prefix.clone().unwrap_or_else(|| name.replace('.', "-"));
+                (name, prefix)
+            }
+        };
+        let root = root.clone();
+        Ok(Self { root, name, prefix, kind, compose_file, compose, compose_text: text, declared })
+    }
+
+    pub fn declared(&self) -> Option<&Infra> {
+        self.declared.as_ref().map(|(infra, _)| infra)
+    }
+
+    /// The paths of the project of which it matters whether git ignores them.
+    pub fn paths(&self) -> Vec<&str> {
+        std::iter::once(INFRA_FILE).chain(self.compose.files.iter().map(|file| file.path.as_str())).collect()
+    }
+
+    /// What is not declared; `ignored` are those of [`Self::paths`] that git ignores.
+    pub fn findings(&self, ignored: &HashSet<String>) -> Findings {
+        let tree = Tree { root: &self.root, ignored };
+        discover(&self.compose, self.declared(), &self.prefix, &tree)
+    }
+
+    /// The service that most likely answers for the project, by a check of its own and then by what it seems to be.
+    pub fn health(&self, findings: &Findings) -> Option<ProposedHealth> {
+        let port = |service: &Service| {
+            let mut ports = findings.parameterised.ports.iter();
+            ports.find(|port| port.service == service.name).map(|port| port.name.clone())
+        };
+        let candidates = self.compose.services.iter().filter_map(|service| Some((service, port(service)?)));
+        let likely =
+            candidates.filter(|(service, _)| service.health.is_some() || Role::of(service).rank() < 5);
+        let (service, port) =
+            likely.min_by_key(|(service, _)| (service.health.is_none(), Role::of(service).rank()))?;
+        Some(ProposedHealth { service: service.name.clone(), port, endpoint: service.health.clone() })
+    }
+
+    /// The files as they are to be. Nothing for one that stays as it is.
+    pub fn plan(
+        &self,
+        findings: &Findings,
+        additions: &Additions,
+        heading: &Heading,
+    ) -> Result<Vec<Change>, OnboardingError> {
+        let infra_file = infra_path()?;
+        let (before, after) = match &self.declared {
+            Some((_, text)) => (Some(text.clone()), additions.added_to(text).map_err(OnboardingError::Toml)?),
+            None => (None, additions.headed(heading)),
+        };
+        // What is written is read again by every command, so it must be good.
+        infra::read(INFRA_FILE, after.as_bytes())?;
+        let infra = Change { path: infra_file, before, after };
+        let compose = Change {
+            path: self.compose_file.clone(),
+            before: Some(self.compose_text.clone()),
+            after: findings.parameterised.text.clone(),
+        };
+        Ok([infra, compose].into_iter().filter(Change::changes).collect())
+    }
+}
+
+fn infra_path() -> Result<ProjectPath, OnboardingError> {
+    ProjectPath::new(INFRA_FILE).map_err(|error| OnboardingError::Toml(error.to_string()))
+}
+
+/// The project's directory, as [`discover`] asks for it.
+struct Tree<'a> {
+    root: &'a HostPath,
+    ignored: &'a HashSet<String>,
+}
+
+impl ProjectTree for Tree<'_> {
+    fn is_ignored(&self, path: &ProjectPath) -> bool {
+        self.ignored.contains(path.as_str())
+    }
+
+    fn is_file(&self, path: &ProjectPath) -> bool {
+        self.root.join(path.as_str()).as_path().is_file()
+    }
+
+    fn is_directory(&self, path: &ProjectPath) -> bool {
+        self.root.join(path.as_str()).as_path().is_dir()
+    }
+}
+
+fn default_compose_file(root: &HostPath) -> Result<ProjectPath, OnboardingError> {
+    let there = |name: &&str| root.join(name).as_path().is_file();
+    let found = COMPOSE_FILES.into_iter().find(there).and_then(|name| ProjectPath::new(name).ok());
+    found.ok_or_else(|| OnboardingError::NoComposeFile { root: root.clone(), others: similar_files(root) })
+}
+
+/// What might be meant by a compose file: `docker-compose.dev.yml`, `deploy/compose.yaml`.
+fn similar_files(root: &HostPath) -> Vec<ProjectPath> {
+    let names = |directory: &HostPath| -> Vec<String> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).take(1000).collect();
+        names.sort();
+        names
+    };
+    let is_similar = |name: &str| {
+        name.contains("compose")
+            && (name.ends_with(".yml") || name.ends_with(".yaml"))
+            && !name.contains("override")
+    };
+    let here = names(root);
+    let below = here.iter().filter(|name| !name.starts_with('.')).flat_map(|directory| {
+        let inner = names(&root.join(directory)).into_iter().filter(|name| is_similar(name));
+        inner.map(move |name| format!("{directory}/{name}"))
+    });
+    let found = here.iter().filter(|name| is_similar(name)).cloned().chain(below);
+    found.filter_map(|path| ProjectPath::new(&path).ok()).take(8).collect()
+}
+
+/// A text of the project. `None` when it is not there; a link is not followed, since what it leads to would be
+/// replaced by a file.
+fn read_text(root: &HostPath, path: &ProjectPath) -> Result<Option<String>, OnboardingError> {
+    let file = || path.clone();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = match open_beneath(root.as_path(), path.as_str(), flags) {
+        Ok(opened) => std::fs::File::from(opened),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(Errno::LOOP | Errno::XDEV) => return Err(OnboardingError::Link { file: file() }),
+        Err(error) => return Err(OnboardingError::Io { file: file(), source: error.into() }),
+    };
+    let io = |source| OnboardingError::Io { file: file(), source };
+    if !opened.metadata().map_err(io)?.is_file() {
+        return Err(OnboardingError::NotAText { file: file() });
+    }
+    let mut bytes = Vec::new();
+    opened.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    match String::from_utf8(bytes) {
+        Ok(text) if text.len() as u64 <= LARGEST => Ok(Some(text)),
+        _ => Err(OnboardingError::NotAText { file: file() }),
+    }
+}
+
+fn kind(root: &HostPath) -> Option<ProjectKind> {
+    let text = |marker: &Marker| {
+        let path = ProjectPath::new(marker.file).ok()?;
+        read_text(root, &path).ok().flatten()
+    };
+    MARKERS.iter().find_map(|marker| {
+        let text = text(marker)?;
+        Some(ProjectKind { language: marker.language, file: marker.file, name: marker.name(&text) })
+    })
+}
+
+/// As its tools call it, else as its directory is called.
+fn name(root: &HostPath, kind: Option<&ProjectKind>) -> String {
+    let directory = root.as_path().file_name().map(|name| name.to_string_lossy().into_owned());
+    let named = kind.and_then(|kind| kind.name.clone());
+    named.or_else(|| usable_name(&directory.unwrap_or_default())).unwrap_or_else(|| "project".to_owned())
+}
+
+#[cfg(test)]
+mod tests;
