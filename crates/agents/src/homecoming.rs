@@ -109,12 +109,22 @@ impl Workshop<'_> {
         let application = Application::look(&repository, &refs, &checked_out, request.on_divergence).await?;
         let application = application.at_most(request.most);
         let after = application.known();
-        let (moved, ()) =
-            tokio::try_join!(repository.moved(&refs, &before, after), repository.mark_seen(&refs, after))?;
+        let autorun = async {
+            let mut found = Vec::new();
+            for name in &chosen {
+                found.push(application.autorun(name).await?);
+            }
+            Ok(found)
+        };
+        // Three questions that have nothing to do with each other.
+        let (moved, (), autorun) = tokio::try_join!(
+            repository.moved(&refs, &before, after),
+            repository.mark_seen(&refs, after),
+            autorun
+        )?;
         self.note_sync(sandbox, SyncTrigger::Asked, &Ok(moved));
         let mut branches = Vec::new();
-        for name in chosen {
-            let autorun = application.autorun(&name).await?;
+        for (name, autorun) in chosen.into_iter().zip(autorun) {
             branches.push(Branch { applied: application.apply(&name).await?, name, autorun });
         }
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })

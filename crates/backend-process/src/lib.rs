@@ -45,14 +45,6 @@ fn step(step: palisade_host::fault::Step) -> Result<(), palisade_core::BackendEr
 
 impl ProcessConfig {
     fn find_program(&self, name: &str) -> Option<PathBuf> {
-        use std::os::unix::fs::PermissionsExt;
-        let executable = |path: &PathBuf| {
-            std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        };
-        self.search_path
-            .iter()
-            .filter(|directory| directory.is_absolute())
-            .map(|directory| directory.join(name))
-            .find(executable)
+        palisade_host::program::find(&self.search_path, name)
     }
 }

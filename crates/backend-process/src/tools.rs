@@ -2,6 +2,7 @@
 
 use palisade_core::backend::{SYSTEM_PATH, programs_of};
 use palisade_core::{BackendError, HostPath, Root, SandboxSpec, ToolName};
+use palisade_host::program::is_executable;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::path::{Path, PathBuf};
 
@@ -48,11 +49,6 @@ pub(crate) fn is_shown(spec: &SandboxSpec, tool: &ToolName) -> bool {
             .iter()
             .any(|directory| is_executable_in(path, &Path::new(directory).join(tool.as_str()))),
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// As a process would find it whose root this is: no link leads out.

@@ -5,5 +5,6 @@ pub mod descriptors;
 pub mod fault;
 pub mod memory;
 pub mod process;
+pub mod program;
 pub mod signals;
 pub mod tree;

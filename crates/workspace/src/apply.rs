@@ -12,7 +12,7 @@ use crate::exchange::{Fetched, Known};
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::status::Status;
-use crate::tree::{Entries, Last, WorkingTree};
+use crate::tree::{Entries, Last, WorkingTree, difference, weight};
 use std::path::PathBuf;
 
 /// What became of a sandbox's work.
@@ -116,9 +116,22 @@ impl<'a> Application<'a> {
         if own == *work {
             return Ok(Vec::new());
         }
-        let base = self.repository.git(["merge-base", own.as_str(), work.as_str()]).text().await;
-        let base = base.ok().and_then(|id| ObjectId::parse(&id)).unwrap_or(own);
+        let (base, ()) = tokio::try_join!(self.parted(&fetched, &own), self.weigh(&own, work))?;
         self.repository.autorun(&base, work).await
+    }
+
+    /// Where the host's branch left the sandbox's.
+    async fn parted(&self, fetched: &Fetched, own: &ObjectId) -> Result<ObjectId, GitError> {
+        if self.apart(&fetched.commits, own).await?.1 == 0 {
+            return Ok(own.clone());
+        }
+        let base = self.repository.git(["merge-base", own.as_str(), fetched.target().as_str()]).text().await;
+        Ok(base.ok().and_then(|id| ObjectId::parse(&id)).unwrap_or_else(|| own.clone()))
+    }
+
+    /// Asks beforehand, while git is at other questions, what laying the work will ask.
+    async fn weigh(&self, own: &ObjectId, work: &ObjectId) -> Result<(), GitError> {
+        weight(self.repository, &difference(self.repository, own, work).await?).await.map(drop)
     }
 
     /// What the host knows of the sandbox.
@@ -379,11 +392,17 @@ impl<'a> Application<'a> {
         if first == second {
             return Ok((0, 0));
         }
+        if let Some(known) = self.repository.answers().apart(first, second) {
+            return Ok(known);
+        }
         let range = format!("{first}...{second}");
         let text = self.repository.git(["rev-list", "--left-right", "--count", &range]).text().await?;
         let mut counts = text.split_ascii_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {
-            (Some(Ok(left)), Some(Ok(right))) => Ok((left, right)),
+            (Some(Ok(left)), Some(Ok(right))) => {
+                self.repository.answers().remember_apart(first, second, (left, right));
+                Ok((left, right))
+            }
             _ => Err(GitError::Answer { what: "rev-list".into(), answer: palisade_core::printable(&text) }),
         }
     }

@@ -178,12 +178,12 @@ impl Repository {
     /// The files that run by themselves among those in which `to` differs from `from`.
     pub async fn autorun(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<Autorun>, GitError> {
         let mut found = Vec::new();
-        for changed in difference(self, from, to).await?.into_iter().filter(|changed| !changed.removed()) {
+        for changed in difference(self, from, to).await?.iter().filter(|changed| !changed.removed()) {
             let runs = match by_name(&changed.path) {
                 Some(runs) => Some(runs),
-                None => self.look_into(&changed).await?,
+                None => self.look_into(changed).await?,
             };
-            found.extend(runs.map(|runs| Autorun { path: changed.path, runs }));
+            found.extend(runs.map(|runs| Autorun { path: changed.path.clone(), runs }));
         }
         Ok(found)
     }

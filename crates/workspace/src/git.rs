@@ -1,6 +1,7 @@
 //! Host git as a program: found where the surface says, in an environment that names no other repository, always
 //! guarded, with a limit on its time. What it prints is data here, never shown as it is.
 
+use crate::answers::Answers;
 use crate::guard;
 use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
@@ -90,6 +91,7 @@ impl Git {
             identity: Identity::default(),
             places: Places::default(),
             included: Included::Nothing,
+            answers: Answers::default(),
         }
     }
 }
@@ -118,6 +120,7 @@ pub struct Repository {
     identity: Identity,
     places: Places,
     included: Included,
+    answers: Answers,
 }
 
 /// Whether the configuration takes in other files, which may lie in the working tree.
@@ -190,6 +193,11 @@ impl Repository {
 
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// What git has answered of its objects.
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     pub(crate) fn places(&self) -> &Places {

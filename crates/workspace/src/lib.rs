@@ -5,6 +5,7 @@
 //! configuration would run on a sandbox's content is off throughout (see `guard`). Questions about the sandbox's
 //! working tree are answered by git inside, and its answers are only ever names and numbers that are checked.
 
+mod answers;
 mod apply;
 mod autorun;
 mod exchange;

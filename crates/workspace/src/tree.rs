@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file's mode and content; the content of a missing file is all zeros.
 type Entry = (String, String);
@@ -24,13 +25,13 @@ impl Entries {
         from: &ObjectId,
         to: &ObjectId,
     ) -> Result<(), GitError> {
-        self.extend(difference(repository, from, to).await?);
+        self.extend(&difference(repository, from, to).await?);
         Ok(())
     }
 
-    fn extend(&mut self, differences: Vec<Difference>) {
+    fn extend(&mut self, differences: &[Difference]) {
         for Difference { path, after, .. } in differences {
-            self.0.entry(path).or_default().insert(after);
+            self.0.entry(path.clone()).or_default().insert(after.clone());
         }
     }
 
@@ -85,15 +86,33 @@ pub(crate) async fn difference(
     repository: &Repository,
     from: &ObjectId,
     to: &ObjectId,
-) -> Result<Vec<Difference>, GitError> {
+) -> Result<Arc<[Difference]>, GitError> {
     if from == to {
-        return Ok(Vec::new());
+        return Ok(Arc::default());
+    }
+    if let Some(known) = repository.answers().difference(from, to) {
+        return Ok(known);
     }
     let arguments =
         ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", from.as_str(), to.as_str()];
     let bytes = repository.git(arguments).modest().bytes().await?;
-    parse_difference(&bytes)
-        .ok_or_else(|| GitError::Answer { what: "diff-tree".into(), answer: "an unknown format".into() })
+    let found = parse_difference(&bytes)
+        .ok_or_else(|| GitError::Answer { what: "diff-tree".into(), answer: "an unknown format".into() })?;
+    Ok(repository.answers().remember_difference(from, to, found))
+}
+
+/// How many bytes of files laying a difference would write.
+pub(crate) async fn weight(repository: &Repository, changed: &[Difference]) -> Result<u64, GitError> {
+    let contents = || changed.iter().filter_map(|found| found.contents().1);
+    let answers = repository.answers();
+    let unknown: Vec<&str> = contents().filter(|id| answers.size(id).is_none()).collect();
+    if !unknown.is_empty() {
+        let sizes = repository.git(["cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer"]);
+        let sizes = sizes.input(unknown.join("\n") + "\n").text().await?;
+        let sizes = sizes.lines().filter_map(|line| line.split_once(' '));
+        answers.remember_sizes(sizes.filter_map(|(id, size)| Some((id.to_owned(), size.parse().ok()?))));
+    }
+    Ok(contents().filter_map(|id| answers.size(id)).fold(0, u64::saturating_add))
 }
 
 /// `:old-mode new-mode old-id new-id letter NUL path NUL`, again and again.
@@ -122,7 +141,7 @@ pub(crate) struct WorkingTree<'a> {
     pub(crate) strange: Vec<PathBuf>,
     /// What it was looked at for, and how far that is.
     target: ObjectId,
-    to_target: Vec<Difference>,
+    to_target: Arc<[Difference]>,
 }
 
 impl<'a> WorkingTree<'a> {
@@ -137,7 +156,7 @@ impl<'a> WorkingTree<'a> {
         let head = &status.head;
         let to_target = difference(repository, head, target).await?;
         let mut wanted = Entries::default();
-        wanted.extend(to_target.clone());
+        wanted.extend(&to_target);
         let concerns = |path: &Path| ours.0.contains_key(path) || wanted.0.contains_key(path);
         let relevant = status.changes.iter().filter(|change| !change.untracked() || concerns(&change.path));
         // Another repository of the user's is named with a slash at the end, and cannot be recorded.
@@ -151,11 +170,11 @@ impl<'a> WorkingTree<'a> {
             (head.clone(), to_target)
         } else {
             let tree = index.record(&relevant).await?;
-            for found in difference(repository, head, &tree).await? {
+            for found in difference(repository, head, &tree).await?.iter() {
                 let known = ours.hold(&found.path, &found.after) || wanted.hold(&found.path, &found.after);
-                let half = last == Last::Unfinished && half_written(repository, root, ours, &found).await;
+                let half = last == Last::Unfinished && half_written(repository, root, ours, found).await;
                 if !known && !half {
-                    strange.insert(found.path);
+                    strange.insert(found.path.clone());
                 }
             }
             let to_target = difference(repository, &tree, target).await?;
@@ -190,7 +209,7 @@ impl<'a> WorkingTree<'a> {
             index.go_back_to(commit, &new).await?;
         }
         index.install(commit, &new).await?;
-        Ok(uncommitted.into_iter().map(|difference| difference.path).collect())
+        Ok(uncommitted.iter().map(|difference| difference.path.clone()).collect())
     }
 
     /// Refuses what would fill the disk: a small pack can hold very large files.
@@ -201,14 +220,7 @@ impl<'a> WorkingTree<'a> {
             Some(difference(self.repository, &self.tree, target).await?)
         };
         let changed = other.as_ref().unwrap_or(&self.to_target);
-        let contents: Vec<&str> = changed.iter().filter_map(|found| found.contents().1).collect();
-        if contents.is_empty() {
-            return Ok(());
-        }
-        let sizes = self.repository.git(["cat-file", "--batch-check=%(objectsize)", "--buffer"]);
-        let sizes = sizes.input(contents.join("\n") + "\n").text().await?;
-        let sizes = sizes.lines().filter_map(|size| size.parse::<u64>().ok());
-        let bytes = sizes.fold(0, u64::saturating_add);
+        let bytes = weight(self.repository, changed).await?;
         if bytes > most {
             return Err(GitError::TooLarge { bytes, most });
         }

@@ -13,8 +13,8 @@ use installation::installation;
 use interpreter::{Interpreter, interpreter};
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{HostPath, Method, Policy, Workspace, printable};
+use palisade_host::program::is_executable;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What must be known of the host.
@@ -199,10 +199,6 @@ fn find(word: &OsStr, policy: &Policy, host: &Host<'_>) -> Result<PathBuf, Wrapp
     candidates
         .find(|path| is_executable(path))
         .ok_or_else(|| WrapperError::NoProgram(printable(&word.to_string_lossy())))
-}
-
-fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn executable(path: &Path, word: &OsStr) -> Result<(), WrapperError> {

@@ -100,9 +100,11 @@ fn exposed(variables: &[(String, Secret)]) -> Vec<(OsString, OsString)> {
     variables.iter().map(|(name, secret)| (name.into(), secret.expose().into())).collect()
 }
 
-/// The host's own, as the PATH has it.
+/// The host's own, as the PATH has it: looked for once, and not at each of its many starts.
 pub(crate) fn git() -> Git {
-    Git::new("git", std::env::vars_os())
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = palisade_host::program::find(std::env::split_paths(&search_path), "git");
+    Git::new(found.unwrap_or_else(|| "git".into()), std::env::vars_os())
 }
 
 fn here() -> Result<HostPath, Failure> {
