@@ -4,6 +4,7 @@
 //! - Planning is pure: what is found in a compose file and what is changed in it are functions of its text.
 //! - A file is edited in place, at the bytes of the value that changes; all other bytes stay.
 
+mod child;
 mod compose;
 mod copying;
 mod discovery;
@@ -19,6 +20,7 @@ mod project;
 mod role;
 mod secrets;
 mod slots;
+mod stack;
 mod suggestion;
 mod yaml;
 
@@ -40,5 +42,10 @@ pub use project::usable_name;
 pub use role::Role;
 pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};
 pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, SlotTurn, Slots, Stage};
+pub use stack::{
+    Build, ComposeEnvironment, ContainerHealth, ContainerState, FailedService, LogRange, Model, ModelNetwork,
+    ModelService, ModelSource, ModelVolume, OLDEST_COMPOSE, Progress, PublishedPort, PublishedState,
+    Redactor, ServiceMount, ServiceState, Stack, StackError, StackPatience, Volumes, project_name,
+};
 pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

@@ -16,6 +16,7 @@ pub mod model;
 pub mod probe;
 mod pty;
 mod random;
+mod service_image;
 pub mod tracer;
 mod traces;
 mod wait;
@@ -26,6 +27,7 @@ pub use instance::{Instance, Outcome, palisade_binary};
 pub use internet::Internet;
 pub use pty::Pty;
 pub use random::{Random, SEED};
+pub use service_image::service_image;
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 

@@ -2,13 +2,13 @@
 //! unlock, then a few at a time, because more at once are refused.
 
 use super::SecretFailureCause as Cause;
+use crate::child::{Group, bounded};
 use crate::env_file::LONGEST_VALUE;
 use palisade_core::Secret;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 /// Answers at once beyond this break 1Password's own limits.
@@ -66,7 +66,7 @@ impl OnePassword {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(Cause::NotInstalled),
             Err(error) => return Err(Cause::NotStarted(error.to_string())),
         };
-        let mut group = Group(child.id());
+        let mut group = Group::of(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let answered = async {
             let most = LONGEST_VALUE as u64 + 1;
@@ -75,8 +75,7 @@ impl OnePassword {
         };
         let (status, value, error) =
             tokio::time::timeout(patience, answered).await.map_err(|_| Cause::TimedOut(patience))?;
-        // Its number may be another's from here on.
-        group.0 = None;
+        group.is_over();
         let code = match status {
             Ok(status) if status.success() => {
                 return String::from_utf8(value).map(Secret::new).map_err(|_| Cause::NotText);
@@ -86,29 +85,6 @@ impl OnePassword {
         };
         Err(classify(&String::from_utf8_lossy(&error), code, address))
     }
-}
-
-/// Ends the program's process group when it is given up: a helper of its own may outlive it and hold its pipes.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            // Nothing to tell: it has not been waited for, so it is there, if only as a zombie.
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-/// At most so much of a pipe; the rest is read and forgotten, so that the writer does not wait for ever.
-async fn bounded(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        let _ = (&mut pipe).take(most).read_to_end(&mut bytes).await;
-        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    }
-    bytes
 }
 
 /// What `op` says, in the words of its versions 1 and 2.

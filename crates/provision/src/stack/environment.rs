@@ -1,0 +1,92 @@
+//! The variables that Compose gets of the host's environment.
+//!
+//! Compose fills `${VAR}` from its own environment first and from env files only then, and so do the env files that
+//! services name. It is therefore given what programs need to run and to find the engine, and nothing else.
+
+use palisade_core::VariableName;
+use std::ffi::{OsStr, OsString};
+
+/// What programs need to run, find the engine and reach the network.
+const NEEDED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "TMPDIR",
+    "PWD",
+    "NO_COLOR",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "COMPOSE_PROFILES",
+    "COMPOSE_PARALLEL_LIMIT",
+    "COMPOSE_HTTP_TIMEOUT",
+    "COMPOSE_BAKE",
+];
+const NEEDED_PREFIXES: &[&str] = &["DOCKER_", "BUILDKIT_", "BUILDX_", "LC_", "XDG_"];
+
+/// All variables of the Compose that is started.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ComposeEnvironment(Vec<(OsString, OsString)>);
+
+impl ComposeEnvironment {
+    /// `declared` are the variables of the env files, which win over the host's. `granted` are variables of the host's
+    /// that the project may have.
+    pub fn of(
+        host: impl IntoIterator<Item = (OsString, OsString)>,
+        declared: &[VariableName],
+        granted: &[VariableName],
+    ) -> Self {
+        let among = |names: &[VariableName], name: &OsStr| names.iter().any(|known| name == known.as_str());
+        let kept = host
+            .into_iter()
+            .filter(|(name, _)| !among(declared, name) && (is_needed(name) || among(granted, name)));
+        Self(kept.collect())
+    }
+
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+/// Whether services may have the variable of the host's without being asked for.
+pub(crate) fn is_needed(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    NEEDED.contains(&name) || NEEDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Names only: a value may be a secret of the user's.
+impl std::fmt::Debug for ComposeEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_hosts_variables_compose_gets_what_it_needs_and_what_was_granted() {
+        let host = ["PATH", "DOCKER_HOST", "COMPOSE_FILE", "GITHUB_TOKEN", "AWS_KEY", "LC_ALL", "USER"];
+        let host = host.map(|name| (OsString::from(name), OsString::from("x")));
+        let names =
+            |names: &[&str]| names.iter().map(|it| VariableName::new(it).unwrap()).collect::<Vec<_>>();
+        let environment = ComposeEnvironment::of(host, &names(&["USER"]), &names(&["AWS_KEY"]));
+        let kept: Vec<&OsStr> = environment.variables().map(|(name, _)| name).collect();
+        assert_eq!(kept, ["PATH", "DOCKER_HOST", "AWS_KEY", "LC_ALL"]);
+        assert_eq!(format!("{environment:?}"), r#"["PATH", "DOCKER_HOST", "AWS_KEY", "LC_ALL"]"#);
+    }
+}
