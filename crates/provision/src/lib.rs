@@ -12,6 +12,7 @@ mod env_file;
 mod examples;
 mod feature;
 mod files;
+mod health;
 mod interpolation;
 mod onboarding;
 mod parameterise;
@@ -31,6 +32,7 @@ pub use env_file::{LONGEST_VALUE, UnwritableValue, write as write_variable};
 pub use examples::siblings as examples_of;
 pub use feature::{Feature, InvalidFeature};
 pub use files::{FileKind, FileUse};
+pub use health::{Attempt, HealthError, HealthGate, HealthProgress};
 pub use interpolation::{Otherwise, Reference, references};
 pub use onboarding::{
     COMPOSE_FILES, Change, Given, Onboarding, OnboardingError, ProjectKind, ProposedHealth,
