@@ -15,6 +15,7 @@ mod files;
 mod health;
 mod interpolation;
 mod onboarding;
+mod overriding;
 mod parameterise;
 mod ports;
 mod project;
@@ -38,6 +39,10 @@ pub use onboarding::{
     COMPOSE_FILES, Change, Given, Onboarding, OnboardingError, ProjectKind, ProposedHealth,
     write as write_changes,
 };
+pub use overriding::{
+    CollisionChoice, NewPort, OverrideInput, ScopedSecret, SlotCollision, SlotPort, UnknownServices,
+    collisions as slot_collisions, plan as plan_override,
+};
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
 pub use project::usable_name;
@@ -47,7 +52,8 @@ pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slot
 pub use stack::{
     Build, ComposeEnvironment, ContainerHealth, ContainerState, FailedService, LogRange, Model, ModelNetwork,
     ModelService, ModelSource, ModelVolume, OLDEST_COMPOSE, Progress, PublishedPort, PublishedState,
-    Redactor, ServiceMount, ServiceState, Stack, StackError, StackPatience, Volumes, project_name,
+    Redactor, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState, Stack, StackError,
+    StackPatience, Volumes, project_name,
 };
 pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

@@ -13,6 +13,7 @@ mod model;
 mod progress;
 mod redaction;
 mod run;
+mod scopes;
 mod states;
 
 pub use environment::ComposeEnvironment;
@@ -22,6 +23,7 @@ pub use model::{
 };
 pub use progress::Progress;
 pub use redaction::Redactor;
+pub use scopes::{ScopeCheckError, ScopeError, ScopeViolation};
 pub use states::{ContainerHealth, ContainerState, PublishedState, ServiceState};
 
 use palisade_core::HostPath;

@@ -64,6 +64,12 @@ impl<'a> Compose<'a> {
         Self { stack, command }
     }
 
+    /// A variable for this call alone, which wins over the env files.
+    pub(super) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// The whole answer, once it has ended.
     pub(super) async fn answer(self, patience: Duration) -> Result<Ended, StackError> {
         let stack = self.stack;
