@@ -5,6 +5,7 @@ mod attach;
 mod egress;
 mod exec;
 mod idle;
+mod init;
 mod lifecycle;
 mod run;
 
@@ -86,6 +87,13 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::AtMost(100.0),
         runs: SLOW,
         prepare: idle::listing,
+    },
+    Comparison {
+        name: "init --check of 100 services",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(100.0),
+        runs: SLOW,
+        prepare: init::check,
     },
     Comparison {
         name: "agent start to its prompt, against the agent",

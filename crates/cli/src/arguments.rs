@@ -38,6 +38,7 @@ pub(crate) struct GlobalFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Agent(commands::agent::Arguments),
+    Init(Box<commands::init::Arguments>),
     Run(commands::run::Arguments),
     Create(commands::create::Arguments),
     Start(commands::start::Arguments),

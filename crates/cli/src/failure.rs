@@ -7,6 +7,7 @@ use palisade_config::manifest::EnvironmentError;
 use palisade_core::{BackendError, Diagnostic, ExitCode};
 use palisade_engine::EngineError;
 use palisade_images::ImageError;
+use palisade_provision::OnboardingError;
 use palisade_store::StoreError;
 
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(crate) enum Failure {
     Environment(Box<EnvironmentError>),
     Agent(Box<AgentError>),
     Image(Box<ImageError>),
+    Onboarding(Box<OnboardingError>),
     /// Found by this program itself.
     Told {
         code: &'static str,
@@ -51,6 +53,7 @@ impl Failure {
             Self::Environment(error) => error.code(),
             Self::Agent(error) => error.code(),
             Self::Image(error) => error.code(),
+            Self::Onboarding(error) => error.code(),
             Self::Told { code, .. } => code,
         }
     }
@@ -68,6 +71,7 @@ impl Failure {
             Self::Environment(error) => tell(error.as_ref()),
             Self::Agent(error) => tell(error.as_ref()),
             Self::Image(error) => tell(error.as_ref()),
+            Self::Onboarding(error) => tell(error.as_ref()),
             Self::Told { code, exit, message, hints } => {
                 output::error(&message, &[], &hints);
                 tracing::debug!(code, "failed");
@@ -109,6 +113,12 @@ impl From<AgentError> for Failure {
 impl From<ImageError> for Failure {
     fn from(error: ImageError) -> Self {
         Self::Image(Box::new(error))
+    }
+}
+
+impl From<OnboardingError> for Failure {
+    fn from(error: OnboardingError) -> Self {
+        Self::Onboarding(Box::new(error))
     }
 }
 

@@ -69,6 +69,11 @@ fn parse(arguments: &[OsString]) -> Result<Cli, Failure> {
     Ok(cli)
 }
 
+/// The name by which this program was called, for commands that it tells people to type.
+pub(crate) fn called() -> &'static str {
+    program_name(&std::env::args_os().take(1).collect::<Vec<_>>())
+}
+
 /// The names under which the specifications know this program; each is a link to it.
 const LINK_NAMES: [&str; 3] = ["kinfra", "keystone", "budgie"];
 

@@ -9,12 +9,29 @@ pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-fn colour_on_stderr() -> bool {
-    stderr_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colours {
+    On,
+    Off,
+}
+
+impl Colours {
+    pub(crate) fn of_stderr() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        if stderr_is_terminal() && wanted { Self::On } else { Self::Off }
+    }
+
+    /// In a colour by its number; as it is without one.
+    pub(crate) fn paint(self, colour: &str, text: &str) -> String {
+        match self {
+            Self::On if !colour.is_empty() => format!("\x1b[{colour}m{text}\x1b[0m"),
+            Self::On | Self::Off => text.to_owned(),
+        }
+    }
 }
 
 fn label(colour: &str, text: &str) -> String {
-    if colour_on_stderr() { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    Colours::of_stderr().paint(colour, text)
 }
 
 pub(crate) fn error(message: &str, causes: &[String], hints: &[String]) {
@@ -33,6 +50,11 @@ pub(crate) fn warning(message: &str) {
 
 pub(crate) fn note(message: &str) {
     eprintln!("{message}");
+}
+
+/// A question, whose answer is typed behind it.
+pub(crate) fn prompt(question: &str) {
+    eprint!("{question}");
 }
 
 /// A line that the next one of its kind replaces.

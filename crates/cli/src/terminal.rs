@@ -11,6 +11,11 @@ pub(crate) fn is_interactive() -> bool {
     isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stdout())
 }
 
+/// Whether somebody can be asked: questions go to stderr, since stdout is data.
+pub(crate) fn can_ask() -> bool {
+    isatty(rustix::stdio::stdin()) && isatty(rustix::stdio::stderr())
+}
+
 /// Whether our standard input is `/dev/null`: then there is nothing to relay, ever.
 pub(crate) fn has_no_input() -> bool {
     const NULL_DEVICE: (u32, u32) = (1, 3);

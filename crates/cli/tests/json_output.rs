@@ -46,7 +46,16 @@ fn every_json_output_is_what_its_schema_says() {
     instance
         .run(["agent", "start", "--agent", "shell", "--sync", "on-idle", "--task", "echo x > x", "project"])
         .ok();
+    let compose = "services: {api: {ports: ['80:80'], container_name: a, env_file: .env, environment: {A: '${A}', B: '${B:-b}'}}}\n";
+    for (path, text) in [("compose.yaml", compose), (".gitignore", ".env\n")] {
+        std::fs::write(instance.work().join("project").join(path), text).unwrap();
+    }
+    let gaps = instance.run(["init", "--check", "--json", "project"]);
+    assert_eq!(gaps.code, 1, "{}", gaps.stderr);
+    conforms("init", &gaps.json(), &schemas()["init"]);
+    instance.run(["init", "--apply", "project"]).ok();
     let seen = [
+        ("init", vec!["init", "--check", "--json", "project"]),
         ("agent-log", vec!["agent", "log", "--sync", "--json", "project"]),
         ("agent-ls", vec!["agent", "ls", "--json"]),
         ("agent-sync", vec!["agent", "sync", "project", "--json"]),

@@ -54,6 +54,8 @@ pub struct Onboarding {
     pub kind: Option<ProjectKind>,
     pub compose_file: ProjectPath,
     pub compose: ComposeFile,
+    /// What Compose would read besides when it is started by hand; sandboxes have an override of their own.
+    pub override_file: Option<ProjectPath>,
     compose_text: String,
     /// What `infra.toml` says already, and its text.
     declared: Option<(Infra, String)>,
@@ -99,8 +101,10 @@ impl Onboarding {
                 (name, prefix)
             }
         };
+        let override_file = override_of(root, &compose_file);
         let root = root.clone();
-        Ok(Self { root, name, prefix, kind, compose_file, compose, compose_text: text, declared })
+        let compose_text = text;
+        Ok(Self { root, name, prefix, kind, compose_file, compose, override_file, compose_text, declared })
     }
 
     pub fn declared(&self) -> Option<&Infra> {
@@ -147,12 +151,17 @@ impl Onboarding {
         // What is written is read again by every command, so it must be good.
         infra::read(INFRA_FILE, after.as_bytes())?;
         let infra = Change { path: infra_file, before, after };
-        let compose = Change {
+        let compose = self.compose_change(findings);
+        Ok([infra, compose].into_iter().filter(Change::changes).collect())
+    }
+
+    /// The compose file with its ports made variables; it may well be that already.
+    pub fn compose_change(&self, findings: &Findings) -> Change {
+        Change {
             path: self.compose_file.clone(),
             before: Some(self.compose_text.clone()),
             after: findings.parameterised.text.clone(),
-        };
-        Ok([infra, compose].into_iter().filter(Change::changes).collect())
+        }
     }
 }
 
@@ -184,6 +193,13 @@ fn default_compose_file(root: &HostPath) -> Result<ProjectPath, OnboardingError>
     let there = |name: &&str| root.join(name).as_path().is_file();
     let found = COMPOSE_FILES.into_iter().find(there).and_then(|name| ProjectPath::new(name).ok());
     found.ok_or_else(|| OnboardingError::NoComposeFile { root: root.clone(), others: similar_files(root) })
+}
+
+/// `compose.override.yaml` beside `compose.yaml`, when it is there.
+fn override_of(root: &HostPath, compose_file: &ProjectPath) -> Option<ProjectPath> {
+    let (stem, ending) = compose_file.as_str().rsplit_once('.')?;
+    let path = ProjectPath::new(&format!("{stem}.override.{ending}")).ok()?;
+    root.join(path.as_str()).as_path().is_file().then_some(path)
 }
 
 /// What might be meant by a compose file: `docker-compose.dev.yml`, `deploy/compose.yaml`.

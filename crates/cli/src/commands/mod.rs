@@ -12,6 +12,7 @@ pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod gc;
 pub(crate) mod git_transport;
+pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod keeper;
 pub(crate) mod logs;
@@ -91,6 +92,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Sessions(arguments) => sessions::run(context, &arguments).await,
         Command::Logs(arguments) => logs::run(context, &arguments).await,
         Command::Cp(arguments) => cp::run(context, &arguments).await,
+        Command::Init(arguments) => init::run(context, &arguments).await,
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),

@@ -59,6 +59,12 @@ const PLACES: &[Variable] = &[
         "TERM",
         "The kind of terminal that a command with a terminal is told; without it, `xterm-256color`.",
     ),
+    variable(
+        "SSH_AUTH_SOCK",
+        "Handed on to Docker Compose, for builds and for engines that are reached over SSH.",
+    ),
+    variable("SSL_CERT_FILE", "Handed on to Docker Compose, as is the next."),
+    variable("SSL_CERT_DIR", "The same."),
     variable("TMPDIR", "Handed on to keepers, as are the variables above that say where things are."),
     variable("RUST_BACKTRACE", "Handed on to keepers: a trace in `keeper.log` should one panic."),
 ];
@@ -112,7 +118,7 @@ const DEVELOPMENT: &[Variable] = &[
 /// we start are told.
 const NOT_OURS: &[&str] = &["RTM_NEWADDR", "LC_ALL", "BASH_ENV", "EAI_AGAIN", "SOURCE_DATE_EPOCH"];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
-const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "GIT_"];
+const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "COMPOSE_", "GIT_"];
 
 /// The variables that are settings, with what they set.
 pub(super) fn settings() -> Vec<[String; 2]> {

@@ -145,6 +145,12 @@ fn literal(expression: &Expr) -> Option<String> {
 }
 
 fn exit_code(expression: &Expr) -> Option<ExitCode> {
+    // Where the line would be too long, the formatter puts braces around it.
+    if let Expr::Block(block) = expression
+        && let [syn::Stmt::Expr(inner, None)] = &block.block.stmts[..]
+    {
+        return exit_code(inner);
+    }
     let Expr::Path(path) = expression else { return None };
     let name = path.path.segments.last()?.ident.to_string();
     ExitCode::ALL.into_iter().find(|exit| format!("{exit:?}") == name)

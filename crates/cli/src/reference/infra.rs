@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 pub(super) fn page() -> String {
     let mut text = heading("infra.toml");
     text.push_str(
-        "What the sandboxes of a project need, declared once, in `.devops-ai/infra.toml` of its repository; see [the\n\
-         guide](../guides/provisioning.md). Every section is optional but `[project]` with its `name`, so that a file from\n\
-         before a section existed goes on working. An unknown key is an error with exit code 3, and all problems are told at once, each with its line.\n\
+        "What the sandboxes of a project need, declared once, in `.devops-ai/infra.toml` of its repository. `palisade init`\n\
+         writes the file, and `palisade init --check` tells what it lacks; see [the guide](../guides/provisioning.md). Every\n\
+         section is optional but `[project]` with its `name`, so that a file from before a section existed goes on\n\
+         working. An unknown key is an error with exit code 3, and all problems are told at once, each with its line.\n\
          Editors that read JSON Schema can be given [`schemas/infra.json`](../../schemas/infra.json).\n",
     );
     for (name, section) in SECTIONS {

@@ -33,6 +33,10 @@ fn outputs() -> Vec<Output> {
             "With `--sync`: every sync that moved something or failed, oldest first.",
         ),
         output::<commands::agent::sync::Synced>("palisade agent sync", "What came home, branch by branch."),
+        output::<commands::init::check::Report>(
+            "palisade init",
+            "With `--check`: what the project's services need, and what of it is not declared.",
+        ),
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),

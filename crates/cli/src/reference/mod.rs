@@ -12,6 +12,7 @@ mod json;
 mod man;
 mod manifest;
 mod markdown;
+mod skills;
 mod sources;
 mod telemetry;
 
