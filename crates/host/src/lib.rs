@@ -7,4 +7,5 @@ pub mod memory;
 pub mod process;
 pub mod program;
 pub mod signals;
+pub mod stamp;
 pub mod tree;

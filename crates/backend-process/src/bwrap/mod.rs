@@ -15,7 +15,7 @@ use palisade_core::{
     Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::fault::Step;
-use palisade_host::{process, tree};
+use palisade_host::{process, stamp, tree};
 use prepare::Held;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -389,18 +389,8 @@ impl Backend for BwrapBackend {
     }
 
     fn tool_identity(&self) -> String {
-        let stamp = |path: &std::path::Path| {
-            use std::os::unix::fs::MetadataExt;
-            let meta = std::fs::metadata(path).ok()?;
-            Some(format!(
-                "{}:{}:{}:{}",
-                path.display(),
-                meta.ino(),
-                meta.size(),
-                meta.mtime_nsec() + meta.mtime()
-            ))
-        };
-        let parts = [self.program().ok().and_then(|path| stamp(&path)), stamp(self.config.guest.as_path())];
+        let program = self.program().ok().and_then(|path| stamp::of(&path));
+        let parts = [program, stamp::of(self.config.guest.as_path())];
         parts.into_iter().collect::<Option<Vec<_>>>().map_or_else(String::new, |parts| parts.join(" "))
     }
 
