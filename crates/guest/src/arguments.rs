@@ -1,9 +1,10 @@
-//! The command line: `serve (--fd N | --stdio) [--on-eof exit|wait] [--subreaper]`.
+//! The command line: `serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper]`.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 
-const USAGE: &str = "usage: palisade-guest serve (--fd N | --stdio) [--on-eof exit|wait] [--subreaper]";
+const USAGE: &str =
+    "usage: palisade-guest serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper]";
 
 /// Where the byte stream to the host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) enum OnEof {
 pub(crate) struct Arguments {
     pub(crate) endpoint: Endpoint,
     pub(crate) on_eof: OnEof,
+    /// A host may also come over a bridge, see [`crate::bridge`].
+    pub(crate) bridge: bool,
     /// Adopt orphaned descendants, where this is not the first process anyway.
     pub(crate) subreaper: bool,
 }
@@ -36,7 +39,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Argumen
     if arguments.next().as_deref() != Some("serve") {
         return Err(USAGE.to_owned());
     }
-    let (mut endpoint, mut on_eof, mut subreaper) = (None, OnEof::Exit, false);
+    let (mut endpoint, mut on_eof, mut bridge, mut subreaper) = (None, OnEof::Exit, false, false);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--fd" => {
@@ -53,12 +56,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Argumen
                     _ => return Err("--on-eof is either exit or wait".to_owned()),
                 };
             }
+            "--bridge" => bridge = true,
             "--subreaper" => subreaper = true,
             other => return Err(format!("unknown argument {other:?}; {USAGE}")),
         }
     }
     let endpoint = endpoint.ok_or(USAGE)?;
-    Ok(Arguments { endpoint, on_eof, subreaper })
+    Ok(Arguments { endpoint, on_eof, bridge, subreaper })
 }
 
 #[cfg(test)]
@@ -73,11 +77,16 @@ mod tests {
     fn the_socket_the_end_and_the_adoption_are_read() {
         assert_eq!(
             parsed("serve --fd 7 --on-eof wait --subreaper"),
-            Ok(Arguments { endpoint: Endpoint::Inherited(7), on_eof: OnEof::Wait, subreaper: true })
+            Ok(Arguments {
+                endpoint: Endpoint::Inherited(7),
+                on_eof: OnEof::Wait,
+                bridge: false,
+                subreaper: true
+            })
         );
         assert_eq!(
-            parsed("serve --stdio"),
-            Ok(Arguments { endpoint: Endpoint::Stdio, on_eof: OnEof::Exit, subreaper: false })
+            parsed("serve --stdio --bridge"),
+            Ok(Arguments { endpoint: Endpoint::Stdio, on_eof: OnEof::Exit, bridge: true, subreaper: false })
         );
     }
 

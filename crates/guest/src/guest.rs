@@ -5,6 +5,7 @@
 
 use crate::archive;
 use crate::arguments::OnEof;
+use crate::bridge::{Bridge, Bridgehead};
 use crate::changes::Watching;
 use crate::command::Command;
 use crate::dial::Dial;
@@ -57,6 +58,9 @@ pub(crate) struct Guest {
     /// The number of the next stream that this guest asks for, and how many of them there are.
     next_outward: StreamId,
     outward: usize,
+    /// Where another way to the host may come in, and what holds the one that is in use.
+    bridgehead: Option<Bridgehead>,
+    bridge: Option<OwnedFd>,
 }
 
 /// What a descriptor was waited for.
@@ -67,10 +71,17 @@ enum Ready {
     Stream(StreamId),
     Session(Key),
     Egress(egress::Place),
+    Bridge,
 }
 
 impl Guest {
-    pub(crate) fn new(link: Link, signals: OwnedFd, spawner: Spawner, on_eof: OnEof) -> Self {
+    pub(crate) fn new(
+        link: Link,
+        signals: OwnedFd,
+        spawner: Spawner,
+        on_eof: OnEof,
+        bridgehead: Option<Bridgehead>,
+    ) -> Self {
         Self {
             shared: Shared {
                 link,
@@ -89,6 +100,8 @@ impl Guest {
             code: None,
             next_outward: 2,
             outward: 0,
+            bridgehead,
+            bridge: None,
         }
     }
 
@@ -102,6 +115,11 @@ impl Guest {
                     Ready::Stream(id) => self.progress(id),
                     Ready::Session(key) => self.shared.sessions.progress(key, &mut self.shared.link),
                     Ready::Egress(place) => self.leave(place),
+                    Ready::Bridge => {
+                        if let Some(bridge) = self.bridgehead.as_mut().and_then(Bridgehead::progress) {
+                            self.cross(bridge);
+                        }
+                    }
                 }
             }
             self.settle();
@@ -117,6 +135,12 @@ impl Guest {
         let (mut fds, mut who) = (Vec::new(), Vec::new());
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
         who.push(Ready::Signals);
+        if let Some(bridgehead) = &self.bridgehead {
+            bridgehead.interests(|fd| {
+                fds.push(fd);
+                who.push(Ready::Bridge);
+            });
+        }
         if self.retry_at.is_none() && !self.shared.link.full() {
             fds.push(PollFd::from_borrowed_fd(self.shared.link.input(), PollFlags::IN));
             who.push(Ready::Link);
@@ -260,10 +284,25 @@ impl Guest {
         match self.on_eof {
             OnEof::Exit => self.code = Some(0),
             OnEof::Wait => {
+                // Its process goes when it is let go of, and with it the engine's account of it.
+                if self.bridge.take().is_some()
+                    && let Ok(nothing) = Link::to_nothing()
+                {
+                    self.shared.link = nothing;
+                }
                 self.shared.link.discard_output();
                 self.retry_at = Some(Instant::now() + RETRY);
             }
         }
+    }
+
+    /// Goes on over another way to the host; what was asked over the earlier one is forgotten.
+    fn cross(&mut self, bridge: Bridge) {
+        self.forget_streams();
+        self.greeted = false;
+        self.shared.link = Link::new(bridge.input, bridge.output);
+        self.bridge = Some(bridge.held);
+        self.retry_at = None;
     }
 
     /// Plain commands die with their streams; sessions lose their viewers.
@@ -333,7 +372,11 @@ impl Guest {
     fn shut_down(&mut self, grace: Duration) {
         match &mut self.shutdown {
             Some(shutdown) => shutdown.hasten(grace),
-            None => self.shutdown = Some(Shutdown::begin(grace)),
+            None => {
+                // What carries the stream must not go before the last words.
+                let household = if self.bridge.is_some() { Household::born_here() } else { self.household };
+                self.shutdown = Some(Shutdown::begin(household, grace));
+            }
         }
     }
 

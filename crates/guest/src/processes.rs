@@ -26,6 +26,12 @@ fn all() -> Vec<Process> {
         .collect()
 }
 
+/// The parent of a living process, 0 when that is outside this pid namespace.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&stat)).map(|process| process.parent)
+}
+
 /// `pid (name) state parent group session …`, where the name may hold parentheses and blanks.
 fn parse(pid: i32, stat: &str) -> Option<Process> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -73,6 +79,11 @@ impl Household {
             1 => Household::Everybody,
             own => Household::Descendants(own),
         }
+    }
+
+    /// Without what came in from outside, which has no parent in here.
+    pub(crate) fn born_here() -> Self {
+        Household::Descendants(rustix::process::getpid().as_raw_nonzero().get())
     }
 
     pub(crate) fn signal(self, signal: i32) {

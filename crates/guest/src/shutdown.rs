@@ -16,12 +16,11 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Asks everybody to end.
-    pub(crate) fn begin(grace: Duration) -> Self {
+    /// Asks everybody of the household to end.
+    pub(crate) fn begin(household: Household, grace: Duration) -> Self {
         let now = Instant::now();
         // A grace beyond what the clock can say is as good as a day.
         let kill_at = now.checked_add(grace).unwrap_or(now + Duration::from_secs(86_400));
-        let household = Household::mine();
         household.signal(libc::SIGTERM);
         // A stopped process would not notice.
         household.signal(libc::SIGCONT);

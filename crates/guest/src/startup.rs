@@ -1,6 +1,7 @@
 //! From an inherited process to a clean one: the stream to the host is the only thing kept.
 
 use crate::arguments::{Arguments, Endpoint};
+use crate::bridge::Bridgehead;
 use crate::guest::Guest;
 use crate::link::Link;
 use crate::spawn::Spawner;
@@ -19,7 +20,7 @@ pub(crate) fn prepare(arguments: &Arguments) -> io::Result<Guest> {
         let flags = rustix::fs::fcntl_getfl(end)?;
         rustix::fs::fcntl_setfl(end, flags | OFlags::NONBLOCK)?;
     }
-    silence_standard()?;
+    system::silence_standard()?;
     close_others([input.as_raw_fd(), output.as_raw_fd()].into_iter().chain(spawner.descriptor()).collect());
     let signals = system::take_signals()?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -29,7 +30,11 @@ pub(crate) fn prepare(arguments: &Arguments) -> io::Result<Guest> {
     }
     // A sandbox without loopback is of less use, but it is a sandbox.
     let _ = loopback::bring_up();
-    Ok(Guest::new(Link::new(input, output), signals, spawner, arguments.on_eof))
+    let bridgehead = match arguments.bridge {
+        true => Some(Bridgehead::open()?),
+        false => None,
+    };
+    Ok(Guest::new(Link::new(input, output), signals, spawner, arguments.on_eof, bridgehead))
 }
 
 /// Both directions of the stream, away from the standard descriptors and not for children.
@@ -51,18 +56,6 @@ fn take_stream(endpoint: Endpoint) -> io::Result<(OwnedFd, OwnedFd)> {
             Ok((input, output))
         }
     }
-}
-
-fn silence_standard() -> io::Result<()> {
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    for standard in 0..=2 {
-        system::replace_standard(null.as_fd(), standard)?;
-    }
-    // Where 0 to 2 were not open at all, the null device itself landed on one of them and has to stay.
-    if null.as_raw_fd() <= 2 {
-        let _ = std::os::fd::IntoRawFd::into_raw_fd(null);
-    }
-    Ok(())
 }
 
 fn close_others(mut kept: Vec<RawFd>) {

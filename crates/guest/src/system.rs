@@ -2,10 +2,11 @@
 
 #![allow(unsafe_code, reason = "fork, exec, signals and raw descriptors have no safe form")]
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The signals that the loop reads from its signal descriptor instead of being interrupted by them.
 const READ_SIGNALS: [i32; 2] = [libc::SIGCHLD, libc::SIGTERM];
@@ -45,6 +46,37 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) {
 pub(crate) fn replace_standard(fd: BorrowedFd<'_>, standard: RawFd) -> io::Result<()> {
     // SAFETY: numbers 0 to 2 are owned by nobody in this program.
     check(unsafe { libc::dup2(fd.as_raw_fd(), standard) }).map(drop)
+}
+
+/// Points all of them at nothing.
+pub(crate) fn silence_standard() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for standard in 0..=2 {
+        replace_standard(null.as_fd(), standard)?;
+    }
+    // Where 0 to 2 were not open at all, the null device itself landed on one of them and has to stay.
+    if null.as_raw_fd() <= 2 {
+        let _ = null.into_raw_fd();
+    }
+    Ok(())
+}
+
+/// Who is at the other end of a local socket, as of when it connected. The number is 0 for a process that has none in
+/// this pid namespace, which is why no safe wrapper's type will do.
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure is ours and as long as said.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(peer)
 }
 
 /// Ignores what must not end the guest, blocks what it reads, and gives the descriptor to read that from.
