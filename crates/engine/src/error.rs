@@ -21,6 +21,9 @@ pub enum EngineError {
     /// While somebody was connected to it.
     #[error("sandbox '{name}' has ended meanwhile: {why}")]
     Ended { name: SandboxName, why: String },
+    /// Somebody was connected to it, and it goes on all the same.
+    #[error("the connection to sandbox '{name}' was lost: its keeper died")]
+    KeeperDied { name: SandboxName },
     #[error("sandbox '{name}' was removed meanwhile")]
     Removed { name: SandboxName },
     #[error("another command is at work on sandbox '{name}'")]
@@ -75,6 +78,7 @@ impl Diagnostic for EngineError {
             Self::Wrapper(error) => error.code(),
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
+            Self::KeeperDied { .. } => "keeper-died",
             Self::Busy { .. } => "sandbox-busy",
             Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
             Self::Interrupted { .. } => "sandbox-interrupted",
@@ -96,6 +100,7 @@ impl Diagnostic for EngineError {
             Self::Client(_)
             | Self::Keeper { .. }
             | Self::Ended { .. }
+            | Self::KeeperDied { .. }
             | Self::Removed { .. }
             | Self::Io { .. }
             | Self::Copy { .. } => ExitCode::Failed,
@@ -119,6 +124,9 @@ impl Diagnostic for EngineError {
             Self::Ended { name, .. } => {
                 vec![format!("what was written in it is kept; start it again with: palisade start {name}")]
             }
+            Self::KeeperDied { .. } => {
+                vec!["it goes on with its sessions, and the next command finds it another: try again".into()]
+            }
             Self::Busy { .. } => vec!["wait for it, then try again".into()],
             Self::StoppedMeanwhile { name } => {
                 vec![format!("another command stopped it; start it again with: palisade start {name}")]
@@ -141,8 +149,13 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 16] = [
+    const CODES: [ErrorCode; 21] = [
         "egress-unavailable",
+        "engine-refused",
+        "engine-silent",
+        "image-missing",
+        "io",
+        "tools-missing",
         "method-unavailable",
         "method-unsupported",
         "limit-not-enforceable",
@@ -165,6 +178,7 @@ fn known_code(text: &str) -> ErrorCode {
 fn known_exit(number: u8) -> ExitCode {
     let exits = [
         ExitCode::Preflight,
+        ExitCode::Provisioning,
         ExitCode::NotFound,
         ExitCode::Conflict,
         ExitCode::Timeout,

@@ -156,12 +156,17 @@ impl Engine {
             backend.start(&row.spec).await?;
         }
         // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
-        let keeper = tokio::select! {
-            keeper = greet(backend, &row.spec, way, gate.as_deref()) => keeper?,
+        let answered = async {
+            // Both at once: an engine answers questions about a container while its guest is starting.
+            let greeted = greet(backend, &row.spec, way, gate.as_deref());
+            let (keeper, liveness) = tokio::join!(greeted, backend.inspect(&row.spec));
+            Ok::<_, EngineError>((keeper?, liveness?))
+        };
+        let (keeper, liveness) = tokio::select! {
+            answered = answered => answered?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
         EngineError::step(Step::KeepGreeted)?;
-        let liveness = backend.inspect(&row.spec).await?;
         self.note_limits(row, &liveness)?;
         match way {
             Way::Start => {

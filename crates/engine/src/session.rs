@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::session_book::{self, SessionRecord};
+use crate::stop::{LAST_ACT, wait_for_end};
 use palisade_core::{Layout, State};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
@@ -22,6 +23,19 @@ pub struct Connection {
 impl Engine {
     pub async fn connect(&self, name: &str) -> Result<Connection, EngineError> {
         let row = self.recovered(self.row(name)?).await?;
+        let (id, keeper) = (row.id().clone(), row.keeper.clone());
+        match (self.reach(row).await, keeper) {
+            // A keeper that was dying when we came may have taken our connection with it, and nothing else.
+            (Err(EngineError::Client(_) | EngineError::Io { .. }), Some(keeper))
+                if wait_for_end(&keeper, LAST_ACT).await =>
+            {
+                self.reach(self.recovered(self.row(id.as_str())?).await?).await
+            }
+            (reached, _) => reached,
+        }
+    }
+
+    async fn reach(&self, row: Row) -> Result<Connection, EngineError> {
         let not_running = |row: &Row| EngineError::WrongState {
             name: row.name.clone(),
             state: row.state,

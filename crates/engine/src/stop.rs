@@ -23,7 +23,7 @@ const APPEARANCE: Duration = Duration::from_secs(5);
 /// How long another command may take to put a dead keeper's sandbox in order.
 const BURIAL: Duration = Duration::from_secs(10);
 /// How long a keeper may take to record the end that its clients have seen.
-const LAST_ACT: Duration = Duration::from_secs(2);
+pub(crate) const LAST_ACT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +222,10 @@ impl Engine {
         }
         let ended = |why: &str| EngineError::Ended { name: row.name.clone(), why: why.to_owned() };
         match self.row(row.id().as_str()) {
-            Ok(now) if Self::is_orphaned(&now) => ended("its keeper died"),
+            Ok(now) if Self::is_orphaned(&now) => match self.goes_on_without_keeper(&now).await {
+                Ok(true) => EngineError::KeeperDied { name: row.name.clone() },
+                Ok(false) | Err(_) => ended("its keeper died"),
+            },
             Ok(now) if now.state == State::Error => ended(now.error.as_deref().unwrap_or("something failed")),
             Ok(now) if matches!(now.state, State::Stopping | State::Stopped) => ended(STOPPED),
             Err(EngineError::Store(StoreError::NotFound { .. })) => {
@@ -251,7 +254,7 @@ pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
 }
 
 /// Waits until a process has ended; says whether it did in time.
-async fn wait_for_end(process: &ProcessIdentity, patience: Duration) -> bool {
+pub(crate) async fn wait_for_end(process: &ProcessIdentity, patience: Duration) -> bool {
     let Some(pid) = Pid::from_raw(process.pid as i32) else { return true };
     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
     if !palisade_host::process::is_alive(process) {
