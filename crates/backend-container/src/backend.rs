@@ -2,32 +2,37 @@
 //!
 //! A container lives from `start` to `stop`; what lasts is in volumes, from `create` to `remove`.
 
-use crate::client::{Client, LONGEST, QUICK};
+use crate::client::Client;
+use crate::endpoint::Endpoint;
 use crate::host_paths::Held;
 use crate::labels;
 use crate::limits::InForce;
-use crate::plan::{self, PlanInput, Role};
-use crate::stream::Attached;
+use crate::plan::Role;
 use crate::trouble::Failure;
-use crate::{ContainerConfig, host_paths, images, leftovers, preflight, volumes};
-use bollard::models::{ContainerCreateBody, ContainerState};
-use bollard::query_parameters::{AttachContainerOptionsBuilder, StartContainerOptions};
+use crate::{ContainerConfig, host_paths, images, launch, leftovers, preflight, volumes};
+use bollard::models::ContainerState;
 use palisade_backend_process::fence;
 use palisade_core::{
     Backend, BackendError, BoxFuture, Capabilities, Capability, Layout, Leftover, Liveness, Method,
     Preflight, SandboxId, SandboxSpec, Stream,
 };
-use palisade_host::tree;
+use palisade_host::{stamp, tree};
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// How long a guest that was told to end, or lost its host, may take before the engine ends it. That costs the engine
+/// more than to put away a container which has ended by itself.
+const LEAVING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct ContainerBackend {
     method: Method,
     config: ContainerConfig,
     client: OnceLock<Client>,
+    /// The names under which the engine has the images that this process asked for.
+    found_images: Mutex<HashMap<String, String>>,
     /// What this process has started, and what it holds for it.
     launched: Mutex<HashMap<SandboxId, Held>>,
 }
@@ -42,21 +47,21 @@ impl ContainerBackend {
     }
 
     fn new(method: Method, config: ContainerConfig) -> Self {
-        Self { method, config, client: OnceLock::new(), launched: Mutex::default() }
+        Self {
+            method,
+            config,
+            client: OnceLock::new(),
+            found_images: Mutex::default(),
+            launched: Mutex::default(),
+        }
     }
 
-    fn launched(&self) -> MutexGuard<'_, HashMap<SandboxId, Held>> {
+    pub(crate) fn launched(&self) -> MutexGuard<'_, HashMap<SandboxId, Held>> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn kind(&self) -> Method {
         self.method
-    }
-
-    /// Podman's conmon closes the input of a container when whoever is attached to it goes away, and nobody can open it
-    /// again; so its sandboxes end with their keepers.
-    fn outlives_keeper(&self) -> bool {
-        self.method == Method::Docker
     }
 
     pub(crate) fn config(&self) -> &ContainerConfig {
@@ -72,17 +77,35 @@ impl ContainerBackend {
         Ok(self.client.get_or_init(|| client))
     }
 
-    fn image<'a>(&'a self, spec: &'a SandboxSpec) -> &'a str {
+    pub(crate) fn image<'a>(&'a self, spec: &'a SandboxSpec) -> &'a str {
         spec.foundation.image.as_ref().unwrap_or(&self.config.image).as_str()
     }
 
-    /// The image under a name that the engine knows.
-    async fn known_image(&self, client: &Client, spec: &SandboxSpec) -> Result<String, BackendError> {
-        let known = images::inspect(client, self.image(spec)).await?;
-        known.map(|(name, _)| name).ok_or_else(|| self.missing_image(spec))
+    /// The image under a name that the engine knows, or knew when this process last asked.
+    pub(crate) async fn known_image(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+    ) -> Result<String, BackendError> {
+        let known = self.found_images().get(self.image(spec)).cloned();
+        match known {
+            Some(name) => Ok(name),
+            None => self.find_image(client, spec).await,
+        }
     }
 
-    fn missing_image(&self, spec: &SandboxSpec) -> BackendError {
+    async fn find_image(&self, client: &Client, spec: &SandboxSpec) -> Result<String, BackendError> {
+        let (name, _) =
+            images::inspect(client, self.image(spec)).await?.ok_or_else(|| self.missing_image(spec))?;
+        self.found_images().insert(self.image(spec).to_owned(), name.clone());
+        Ok(name)
+    }
+
+    fn found_images(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.found_images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn missing_image(&self, spec: &SandboxSpec) -> BackendError {
         let image = self.image(spec);
         let built = spec.foundation.environment.as_ref().map(|name| name.as_str()).or_else(|| {
             let name = image.strip_prefix("palisade-")?;
@@ -98,7 +121,7 @@ impl ContainerBackend {
     async fn find_parts(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         let client = self.client()?;
         host_paths::resolve(client, &self.config, spec)?;
-        self.known_image(client, spec).await.map(drop)
+        self.find_image(client, spec).await.map(drop)
     }
 
     async fn make(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
@@ -116,124 +139,24 @@ impl ContainerBackend {
         volumes::create_own(client, spec, &image, places.user).await
     }
 
-    /// Makes the container and starts it. What goes wrong leaves nothing behind.
-    pub(crate) async fn launch(
-        &self,
-        client: &Client,
-        spec: &SandboxSpec,
-        role: Role,
-    ) -> Result<(), BackendError> {
-        let mut held = Held::default();
-        match self.launch_holding(client, spec, role, &mut held).await {
-            Ok(()) => {
-                self.launched().insert(spec.id.clone(), held);
-                Ok(())
-            }
-            Err(error) => {
-                held.release();
-                Err(error)
-            }
-        }
-    }
-
-    async fn launch_holding(
-        &self,
-        client: &Client,
-        spec: &SandboxSpec,
-        role: Role,
-        held: &mut Held,
-    ) -> Result<(), BackendError> {
-        let image = self.known_image(client, spec).await?;
-        let mut places = host_paths::resolve(client, &self.config, spec)?;
-        let guest_volume = volumes::guest(client, &self.config.guest, &spec.owner, &image).await?;
-        host_paths::fence(&self.config, spec, &mut places, held)?;
-        let body = plan::container(&PlanInput {
-            spec,
-            dialect: client.dialect,
-            image: &image,
-            guest_volume: &guest_volume,
-            role,
-            user: places.user,
-            home: places.home,
-            workspace: places.workspace,
-            binds: places.binds,
-            mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),
-        });
-        let name = labels::container(&spec.id);
-        let warnings = self.create_anew(client, &name, &body, spec).await?;
-        let started = match InForce::after(&warnings).require(self.method, &spec.policy.resources) {
-            Ok(()) => client
-                .call("start the container", LONGEST, |docker| {
-                    let name = &name;
-                    async move { docker.start_container(name, None::<StartContainerOptions>).await }
-                })
-                .await
-                .map_err(BackendError::from),
-            Err(error) => Err(error),
-        };
-        if started.is_err()
-            && let Err(failure) = volumes::remove_container(client, &name).await.map_err(BackendError::from)
-        {
-            tracing::warn!(%failure, "a container that did not start was not removed");
-        }
-        started
-    }
-
-    /// A container of this name that a crash has left is replaced, when it is ours.
-    async fn create_anew(
-        &self,
-        client: &Client,
-        name: &str,
-        body: &ContainerCreateBody,
-        spec: &SandboxSpec,
-    ) -> Result<Vec<String>, BackendError> {
-        match volumes::create_warned(client, name, body).await {
-            Err(Failure::Conflict(taken)) => {
-                let found = client.inspect(name).await?;
-                let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
-                let ours = labels::read(&labels, &spec.owner)
-                    .is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id));
-                if !ours {
-                    return Err(taken);
-                }
-                volumes::remove_container(client, name).await?;
-                Ok(volumes::create_warned(client, name, body).await?)
-            }
-            Err(Failure::Missing(_)) => Err(self.missing_image(spec)),
-            other => Ok(other?),
-        }
-    }
-
     pub(crate) async fn state(&self, client: &Client, name: &str) -> Result<ContainerState, BackendError> {
         Ok(client.inspect(name).await?.state.unwrap_or_default())
     }
 
-    async fn attach(&self, spec: &SandboxSpec) -> Result<Stream, BackendError> {
-        let client = self.client()?;
-        let name = labels::container(&spec.id);
-        // No keys detach: the bytes mean nothing to the engine. Unsaid, Podman has some.
-        let options = AttachContainerOptionsBuilder::default()
-            .stdin(true)
-            .stdout(true)
-            .stream(true)
-            .detach_keys("")
-            .build();
-        let attached = client
-            .call("attach to the container", QUICK, |docker| {
-                let (name, options) = (&name, options.clone());
-                async move { docker.attach_container(name, Some(options)).await }
-            })
-            .await?;
-        Ok(Box::new(Attached::new(attached)))
-    }
-
     async fn end(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
-        let held = self.launched().remove(&spec.id);
+        let mut held = self.launched().remove(&spec.id);
         if held.is_none() && spec.dir.is_none() {
             // A run is nobody's but this process's, which has not started it.
             return Ok(());
         }
-        let removed = volumes::remove_container(self.client()?, &labels::container(&spec.id)).await;
+        if let Some(guest) = held.as_mut().and_then(|held| held.guest.take()) {
+            guest.left(LEAVING).await;
+        }
+        let (client, name) = (self.client()?, labels::container(&spec.id));
+        let removed = match held.is_some() || launch::is_of(client, &name, spec).await? {
+            true => volumes::remove_container(client, &name).await,
+            false => Ok(()),
+        };
         // Only now: as long as the container might run, the fence stands.
         held.unwrap_or_default().release();
         Ok(removed?)
@@ -244,9 +167,11 @@ impl ContainerBackend {
         let client = self.client()?;
         // What a create that was cut short has left holds the volumes.
         volumes::remove_container(client, &labels::helper(&spec.id)).await?;
-        for volume in [labels::home_volume(&spec.id), labels::workspace_volume(&spec.id)] {
-            volumes::remove(client, &volume).await?;
-        }
+        let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
+        let (home, workspace) =
+            tokio::join!(volumes::remove(client, &home), volumes::remove(client, &workspace));
+        home?;
+        workspace?;
         tree::remove(dir.path().as_path()).map_err(BackendError::io(format!("remove {}", dir.path())))
     }
 
@@ -297,10 +222,12 @@ impl Backend for ContainerBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = vec![Capability::Isolation, Capability::NetworkPolicy, Capability::Limits];
-        if self.outlives_keeper() {
-            capabilities.push(Capability::OutlivesKeeper);
-        }
+        let mut capabilities = vec![
+            Capability::Isolation,
+            Capability::NetworkPolicy,
+            Capability::Limits,
+            Capability::OutlivesKeeper,
+        ];
         if self.client().is_ok_and(|client| client.endpoint.is_local()) {
             capabilities.extend([Capability::BindWorkspace, Capability::HostMounts]);
         }
@@ -321,7 +248,7 @@ impl Backend for ContainerBackend {
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         let role = match &spec.dir {
-            Some(_) if self.outlives_keeper() && !spec.policy.writes_host() => Role::Sandbox,
+            Some(_) if !spec.policy.writes_host() => Role::Sandbox,
             Some(_) => Role::Bound,
             None => Role::Run,
         };
@@ -329,7 +256,7 @@ impl Backend for ContainerBackend {
     }
 
     fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
-        Box::pin(self.attach(spec))
+        Box::pin(self.reach_guest(spec))
     }
 
     fn stop<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
@@ -348,6 +275,16 @@ impl Backend for ContainerBackend {
         fence::warnings(&spec.policy, since)
     }
 
+    /// A socket is made anew when its engine starts. Of an engine behind a network nobody can tell.
+    fn tool_identity(&self) -> String {
+        let engine = match self.client().map(|client| &client.endpoint) {
+            Ok(Endpoint::Socket(path)) => stamp::of(path),
+            Ok(Endpoint::Tcp(_)) | Err(_) => None,
+        };
+        let parts = [engine, stamp::of(self.config.guest.as_path())];
+        parts.into_iter().collect::<Option<Vec<_>>>().map_or_else(String::new, |parts| parts.join(" "))
+    }
+
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {
         Box::pin(self.why(spec))
     }
@@ -360,7 +297,10 @@ impl Backend for ContainerBackend {
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
         Box::pin(async move {
             let found = match self.client() {
-                Ok(client) => leftovers::find(client, owner).await,
+                Ok(client) => {
+                    let guest = volumes::guest_name(&self.config.guest).ok();
+                    leftovers::find(client, owner, guest.as_deref()).await
+                }
                 Err(error) => Err(error),
             };
             match found {

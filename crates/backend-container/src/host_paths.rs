@@ -8,6 +8,7 @@ use crate::ContainerConfig;
 use crate::client::Client;
 use crate::labels;
 use crate::plan::{Bind, Dialect, Place, User};
+use crate::stream::FarEnd;
 use palisade_backend_process::fence::{self, DirectoryLock, Journal};
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
@@ -28,6 +29,8 @@ pub(crate) struct Places {
 pub(crate) struct Held {
     locks: Vec<DirectoryLock>,
     journals: Vec<Journal>,
+    /// The guest at the other end of the attachment, once there is one.
+    pub(crate) guest: Option<FarEnd>,
 }
 
 impl Held {

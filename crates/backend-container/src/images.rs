@@ -20,22 +20,34 @@ use tokio::sync::mpsc;
 
 /// For pulls, imports and builds, between two signs of life.
 const SLOWEST: Duration = Duration::from_secs(15 * 60);
+/// How the names of images begin that this program builds.
+const BUILT_HERE: &str = "palisade-";
 /// How much of an archive is on its way at once: a few pieces of this size.
 const PIECE: usize = 1 << 18;
 
-/// The name under which an engine knows an image, and what it knows. Podman files what it has built itself under
+/// The names under which an engine may know an image, the likeliest first. Podman files what it has built itself under
 /// `localhost`, and looks for a name without a host elsewhere.
+pub(crate) fn names(method: Method, image: &str) -> Vec<String> {
+    let local = || format!("localhost/{image}");
+    match method {
+        Method::Podman if image.starts_with(BUILT_HERE) => vec![local(), image.to_owned()],
+        Method::Podman => vec![image.to_owned(), local()],
+        _ => vec![image.to_owned()],
+    }
+}
+
+/// The name under which an engine knows an image, and what it knows.
 pub(crate) async fn inspect(
     client: &Client,
     image: &str,
 ) -> Result<Option<(String, ImageInspect)>, BackendError> {
-    let local = format!("localhost/{image}");
-    let names: &[&str] = if client.method == Method::Podman { &[image, &local] } else { &[image] };
-    for &name in names {
-        let found = client
-            .call("look for the image", QUICK, |docker| async move { docker.inspect_image(name).await });
+    for name in names(client.method, image) {
+        let found = client.call("look for the image", QUICK, |docker| {
+            let name = &name;
+            async move { docker.inspect_image(name).await }
+        });
         match found.await {
-            Ok(found) => return Ok(Some((name.to_owned(), found))),
+            Ok(found) => return Ok(Some((name, found))),
             Err(Failure::Missing(_)) => {}
             Err(error) => return Err(error.into()),
         }

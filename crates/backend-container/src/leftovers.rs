@@ -5,13 +5,18 @@ use crate::labels::{self, Kind, Known, Labels};
 use crate::trouble::Failure;
 use crate::volumes;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptionsBuilder};
-use palisade_core::{BackendError, Lasting, Leftover};
+use palisade_core::{BackendError, Lasting, Leftover, SandboxId};
 use std::collections::HashMap;
 
 const CONTAINER: &str = "container";
 const VOLUME: &str = "volume";
 
-pub(crate) async fn find(client: &Client, owner: &str) -> Result<Vec<Leftover>, BackendError> {
+/// `guest` is the volume of today's guest, which the next sandbox wants.
+pub(crate) async fn find(
+    client: &Client,
+    owner: &str,
+    guest: Option<&str>,
+) -> Result<Vec<Leftover>, BackendError> {
     let ours = HashMap::from([("label", vec![format!("{}={owner}", labels::OWNER)])]);
     let containers = ListContainersOptionsBuilder::default().all(true).filters(&ours).build();
     let containers = client
@@ -34,9 +39,36 @@ pub(crate) async fn find(client: &Client, owner: &str) -> Result<Vec<Leftover>, 
         })
         .await?;
     for volume in volumes.volumes.unwrap_or_default() {
+        let known = labels::read(&volume.labels, owner);
+        if known.is_some_and(|known| known.kind == Kind::Guest) {
+            if guest.is_some()
+                && guest != Some(volume.name.as_str())
+                && !is_used(client, &volume.name).await?
+            {
+                found.push(leftover(VOLUME, &volume.name, None));
+            }
+            continue;
+        }
         found.extend(judged(VOLUME, volume.name, Some(&volume.labels), owner));
     }
     Ok(found)
+}
+
+/// Whether there is a container of anybody's that has the volume.
+async fn is_used(client: &Client, volume: &str) -> Result<bool, BackendError> {
+    let having = HashMap::from([("volume", vec![volume.to_owned()])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&having).build();
+    let found = client
+        .look("list containers", |docker| {
+            let options = options.clone();
+            async move { docker.list_containers(Some(options)).await }
+        })
+        .await?;
+    Ok(!found.is_empty())
+}
+
+fn leftover(what: &str, name: &str, sandbox: Option<(SandboxId, Lasting)>) -> Leftover {
+    Leftover { what: format!("{what} {name}"), sandbox, key: format!("{what}/{name}") }
 }
 
 /// Whether it may be a leftover; for what belongs to a sandbox, somebody with the record decides.
@@ -46,10 +78,10 @@ fn judged(what: &str, name: String, labels: Option<&Labels>, owner: &str) -> Opt
         Kind::Sandbox => Some((sandbox?, Lasting::WhileItRuns)),
         Kind::Home | Kind::Workspace => Some((sandbox?, Lasting::WithTheSandbox)),
         Kind::Run | Kind::Helper | Kind::Filler if !labels::process_lives(process.as_deref()?) => None,
-        // Guests stay: the next sandbox of their version wants them.
+        // Volumes of guests are no process's.
         Kind::Run | Kind::Helper | Kind::Filler | Kind::Guest => return None,
     };
-    Some(Leftover { what: format!("{what} {name}"), sandbox, key: format!("{what}/{name}") })
+    Some(leftover(what, &name, sandbox))
 }
 
 pub(crate) async fn discard(client: &Client, leftover: &Leftover) -> Result<(), BackendError> {
@@ -71,7 +103,6 @@ pub(crate) async fn discard(client: &Client, leftover: &Leftover) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_core::SandboxId;
 
     fn labels(kind: Kind, process: Option<&str>) -> Labels {
         let mut labels = labels::of_owner("me", kind);

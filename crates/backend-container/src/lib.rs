@@ -8,12 +8,15 @@
 //! call has a deadline ([`client`]); a container holds no state of its own, so that a stop may remove it.
 
 mod archive;
+mod attach;
 mod backend;
 mod client;
 pub mod endpoint;
+mod guest;
 mod host_paths;
 mod images;
 pub mod labels;
+mod launch;
 mod leftovers;
 pub mod limits;
 pub mod plan;

@@ -20,6 +20,8 @@ use std::collections::HashMap;
 pub const GUEST_DIRECTORY: &str = "/.palisade";
 /// The guest's name in its volume.
 pub const GUEST_NAME: &str = "guest";
+/// What carries the stream of a keeper that comes later, where the engine lets nobody attach twice.
+pub const BRIDGE: [&str; 2] = ["/.palisade/guest", "bridge"];
 /// Where a helper has the volumes that are filled through it.
 pub const HELPER_DIRECTORY: &str = "/palisade";
 /// The kernel's usual period in which a share of processors is measured out, in microseconds.
@@ -77,6 +79,14 @@ pub enum Role {
     Check,
 }
 
+/// Which addresses a sandbox has for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loopback {
+    BothFamilies,
+    /// The kernel has no other, or nobody knows whether it has.
+    AsTheEngineHasIt,
+}
+
 #[derive(Debug, Clone)]
 pub struct PlanInput<'a> {
     pub spec: &'a SandboxSpec,
@@ -89,6 +99,7 @@ pub struct PlanInput<'a> {
     pub workspace: Place,
     /// Tools, extra mounts and read-only carve-outs, in order.
     pub binds: Vec<Bind>,
+    pub loopback: Loopback,
     /// The label of the process that must put it away, for what has no record.
     pub mark: Option<(String, String)>,
 }
@@ -104,7 +115,8 @@ pub fn container(input: &PlanInput<'_>) -> ContainerCreateBody {
     let mut labels = labels::of(spec, kind);
     labels.extend(input.mark.clone());
     let command: &[&str] = match input.role {
-        Role::Sandbox => &["serve", "--stdio", "--on-eof", "wait"],
+        Role::Sandbox if input.dialect == Dialect::Docker => &["serve", "--stdio", "--on-eof", "wait"],
+        Role::Sandbox => &["serve", "--stdio", "--on-eof", "wait", "--bridge"],
         Role::Bound | Role::Run => &["serve", "--stdio", "--on-eof", "exit"],
         Role::Check => &["selfcheck"],
     };
@@ -120,6 +132,8 @@ pub fn container(input: &PlanInput<'_>) -> ContainerCreateBody {
         attach_stdout: Some(true),
         attach_stderr: Some(false),
         open_stdin: Some(true),
+        // Podman waits so long before it ends a container that it is told to remove. Ours were asked to leave before.
+        stop_timeout: (input.dialect != Dialect::Docker).then_some(0),
         stdin_once: Some(matches!(input.role, Role::Bound | Role::Run)),
         tty: Some(false),
         // An image's own check would run commands that nobody asked for.
@@ -148,11 +162,24 @@ fn host_config(input: &PlanInput<'_>, hostname: &str) -> HostConfig {
         dns: docker.then(|| vec!["127.0.0.1".into()]),
         dns_search: docker.then(|| vec![".".into()]),
         extra_hosts: docker.then(|| vec![format!("{hostname}:127.0.0.1")]),
-        // The guest answers on 53, 80 and the like, in a network namespace that is the sandbox's own.
-        sysctls: (policy.network != Network::None)
-            .then(|| HashMap::from([("net.ipv4.ip_unprivileged_port_start".into(), "0".into())])),
+        sysctls: sysctls(input),
         ..common(input.dialect, limited)
     }
+}
+
+/// Of the network namespace that is the sandbox's own.
+fn sysctls(input: &PlanInput<'_>) -> Option<HashMap<String, String>> {
+    let mut settings = Vec::new();
+    if input.spec.policy.network != Network::None {
+        // The guest answers on 53, 80 and the like.
+        settings.push(("net.ipv4.ip_unprivileged_port_start", "0"));
+    }
+    if (input.dialect, input.loopback) == (Dialect::Docker, Loopback::BothFamilies) {
+        // Docker switches it off together with the network, and with it `::1`.
+        settings.push(("net.ipv6.conf.all.disable_ipv6", "0"));
+    }
+    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Some(settings.collect()).filter(|settings: &HashMap<_, _>| !settings.is_empty())
 }
 
 /// What a container that runs and one that is never started have in common.

@@ -28,20 +28,27 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// As much of a digest as tells one guest from another.
 const DIGEST: usize = 16;
 
-/// The name of the volume with this guest, filled. `image` is any that the engine has: nothing of it is used.
+/// The name of the volume with this guest, filled. `image` is any that the engine has: nothing of it is used. `empty` is
+/// a volume that was found so, whatever it looks like.
 pub(crate) async fn guest(
     client: &Client,
     guest: &HostPath,
     owner: &str,
     image: &str,
+    empty: Option<&str>,
 ) -> Result<String, BackendError> {
     let contents = std::fs::read(guest).map_err(BackendError::io(format!("read {guest}")))?;
     let volume = labels::guest_volume(&digest(&contents));
-    if is_filled(client, &volume).await? {
+    let found_empty = empty == Some(volume.as_str());
+    if !found_empty && is_filled(client, &volume).await? {
         return Ok(volume);
     }
     let archive = archive::program(GUEST_NAME, &contents).map_err(BackendError::io("pack the guest"))?;
     let archive = Bytes::from(archive);
+    if found_empty {
+        // It may well be in use, and then it is filled as it is.
+        let _ = remove(client, &volume).await;
+    }
     let deadline = tokio::time::Instant::now() + LONGEST;
     while !fill(client, &volume, owner, image, &archive).await? {
         if is_filled(client, &volume).await? {
@@ -53,6 +60,12 @@ pub(crate) async fn guest(
         tokio::time::sleep(PAUSE).await;
     }
     Ok(volume)
+}
+
+/// What the volume with this guest is called, in whichever engine.
+pub(crate) fn guest_name(guest: &HostPath) -> Result<String, BackendError> {
+    let contents = std::fs::read(guest).map_err(BackendError::io(format!("read {guest}")))?;
+    Ok(labels::guest_volume(&digest(&contents)))
 }
 
 fn digest(contents: &[u8]) -> String {
@@ -172,9 +185,13 @@ pub(crate) async fn create_own(
     user: User,
 ) -> Result<(), BackendError> {
     let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
-    for (name, kind) in [(&home, Kind::Home), (&workspace, Kind::Workspace)] {
-        create_volume(client, name, &labels::of(spec, kind)).await?;
-    }
+    let (of_home, of_workspace) = (labels::of(spec, Kind::Home), labels::of(spec, Kind::Workspace));
+    let (made_home, made_workspace) = tokio::join!(
+        create_volume(client, &home, &of_home),
+        create_volume(client, &workspace, &of_workspace),
+    );
+    made_home?;
+    made_workspace?;
     let owner = Owner { uid: user.uid, gid: user.gid };
     let archive = archive::directories(&["home", "workspace"], 0o755, owner)
         .map_err(BackendError::io("pack the sandbox's directories"))?;

@@ -28,6 +28,7 @@ fn input(spec: &SandboxSpec) -> PlanInput<'_> {
         home: Place::Volume("palisade-x-home".into()),
         workspace: Place::Volume("palisade-x-workspace".into()),
         binds: Vec::new(),
+        loopback: Loopback::BothFamilies,
         mark: None,
     }
 }

@@ -12,7 +12,61 @@ on_engines!(
     heavy_commands_are_killed_at_any_moment,
     a_neighbours_look_alikes_are_left_alone,
     a_stop_does_not_need_the_volumes_and_rm_takes_them,
+    side_files_of_an_engine_that_cannot_be_read_are_found_out_again,
+    gc_takes_the_volumes_of_earlier_guests_that_nobody_uses,
 );
+
+fn gc_takes_the_volumes_of_earlier_guests_that_nobody_uses(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.run(["run", "--", "true"]).ok();
+    let engine = Engine::of(method);
+    let owner = instance.owner();
+    let name = |what: &str| format!("palisade-guest-{what}-{}-{method}", std::process::id());
+    let volume = |what: &str, owner: &str| {
+        let labels = json!({ "dev.palisade.owner": owner, "dev.palisade.kind": "guest" });
+        engine.ask("POST", "/volumes/create", &json!({ "Name": name(what), "Labels": labels }));
+    };
+    volume("old", &owner);
+    volume("used", &owner);
+    volume("others", "somebody");
+    let image = if method == "podman" { "localhost/palisade-bash:latest" } else { "palisade-bash:latest" };
+    let binds = json!({ "Binds": [format!("{}:/x", name("used"))] });
+    let body = json!({ "Image": image, "Cmd": ["true"], "HostConfig": binds });
+    engine.ask("POST", &format!("/containers/create?name={}", name("user")), &body);
+
+    let collected = instance.run(["gc", "--json"]).ok().json();
+    let expected = json!([{ "what": format!("volume {}", name("old")), "action": "removed" }]);
+    assert_eq!(collected, expected);
+    let left = engine.get("/volumes").to_string();
+    for (what, stays) in [("old", false), ("used", true), ("others", true)] {
+        assert_eq!(left.contains(&format!("\"{}\"", name(what))), stays, "{what}");
+    }
+    instance.run(["run", "--", "true"]).ok();
+    engine.ask("DELETE", &format!("/containers/{}?force=true", name("user")), &Value::Null);
+    engine.ask("DELETE", &format!("/volumes/{}", name("used")), &Value::Null);
+    engine.ask("DELETE", &format!("/volumes/{}", name("others")), &Value::Null);
+}
+
+/// What is remembered of an engine saves time; without it, or with nonsense, everything is asked for again. The guest's
+/// volume itself may be gone, and the engine would silently make an empty one.
+fn side_files_of_an_engine_that_cannot_be_read_are_found_out_again(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.run(["run", "--", "true"]).ok();
+    let file = instance.state().join(format!("guest-{method}"));
+    let good = std::fs::read_to_string(&file).unwrap();
+    for nonsense in ["", "x", "x\ny\n"] {
+        std::fs::write(&file, nonsense).unwrap();
+        instance.run(["run", "--", "true"]).ok();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), good);
+    }
+    let (identity, volume) = good.trim_end().split_once('\n').unwrap();
+    assert!(volume.starts_with("palisade-guest-"), "{volume}");
+    let empty = format!("{volume}-empty");
+    std::fs::write(&file, format!("{identity}\n{empty}\n")).unwrap();
+    assert_eq!(instance.run(["run", "--", "echo", "found"]).ok().stdout, "found\n");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), good);
+    Engine::of(method).ask("DELETE", &format!("/volumes/{empty}"), &Value::Null);
+}
 
 fn heavy_commands_are_killed_at_any_moment(method: &'static str) {
     let instance = Instance::with_method(method);

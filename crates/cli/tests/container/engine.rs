@@ -16,6 +16,10 @@ impl Engine {
         Self { socket: address.strip_prefix("unix://").expect("a socket").to_owned() }
     }
 
+    pub(crate) fn socket(&self) -> &str {
+        &self.socket
+    }
+
     #[track_caller]
     pub(crate) fn ask(&self, verb: &str, path: &str, body: &Value) -> String {
         let mut curl = Command::new("/usr/bin/curl");

@@ -5,7 +5,10 @@
 mod adoption;
 mod crashes;
 mod engine;
+mod faults;
+mod loopback;
 mod parallel;
+mod proxy;
 mod secrets;
 
 /// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …

@@ -38,8 +38,8 @@ fn kill_keeper(instance: &Instance) {
 }
 
 fn a_keeper_that_dies_mid_task_is_told_and_the_work_is_there(method: &'static str) {
-    // Docker's sandboxes go on without their keeper, sessions and all: see tests/container/adoption.rs.
-    if method == "docker" {
+    // Containers go on without their keeper, sessions and all: see tests/container/adoption.rs.
+    if matches!(method, "docker" | "podman") {
         return;
     }
     let instance = repository(method);

@@ -1,0 +1,170 @@
+//! From a specification to a running container, in as few questions to the engine as there can be: make it and start
+//! it. Whatever could be asked before is found out from the engine's refusal instead, and mended then.
+
+use crate::backend::ContainerBackend;
+use crate::client::{Client, LONGEST};
+use crate::host_paths::{self, Held, Places};
+use crate::limits::InForce;
+use crate::plan::{self, Loopback, PlanInput, Role};
+use crate::trouble::Failure;
+use crate::{guest, images, labels, volumes};
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::StartContainerOptions;
+use palisade_core::{BackendError, SandboxSpec};
+use std::path::Path;
+
+/// What every try of one launch has in common.
+struct Launch<'a> {
+    client: &'a Client,
+    spec: &'a SandboxSpec,
+    role: Role,
+    places: Places,
+}
+
+impl ContainerBackend {
+    /// Makes the container and starts it. What goes wrong leaves nothing behind.
+    pub(crate) async fn launch(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        role: Role,
+    ) -> Result<(), BackendError> {
+        let mut held = Held::default();
+        match self.launch_holding(client, spec, role, &mut held).await {
+            Ok(()) => {
+                self.launched().insert(spec.id.clone(), held);
+                Ok(())
+            }
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
+        }
+    }
+
+    async fn launch_holding(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        role: Role,
+        held: &mut Held,
+    ) -> Result<(), BackendError> {
+        let mut places = host_paths::resolve(client, self.config(), spec)?;
+        let volume = match guest::remembered(client, self.config()) {
+            Some(volume) => volume,
+            None => self.guest_volume(client, spec, None).await?,
+        };
+        host_paths::fence(self.config(), spec, &mut places, held)?;
+        let launch = Launch { client, spec, role, places };
+        match self.start_with(&launch, &volume).await {
+            Err(error) if guest::is_amiss(&error) => {
+                tracing::warn!(%error, "the guest is not in its volume, which is filled again");
+                let volume = self.guest_volume(client, spec, Some(&volume)).await?;
+                self.start_with(&launch, &volume).await
+            }
+            other => other,
+        }
+    }
+
+    async fn guest_volume(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        empty: Option<&str>,
+    ) -> Result<String, BackendError> {
+        let image = self.known_image(client, spec).await?;
+        let volume = volumes::guest(client, &self.config().guest, &spec.owner, &image, empty).await?;
+        guest::remember(client, self.config(), &volume);
+        Ok(volume)
+    }
+
+    async fn start_with(&self, launch: &Launch<'_>, guest_volume: &str) -> Result<(), BackendError> {
+        let Launch { client, spec, .. } = launch;
+        let name = labels::container(&spec.id);
+        let warnings = self.create_from_image(launch, &name, guest_volume).await?;
+        let started = match InForce::after(&warnings).require(self.kind(), &spec.policy.resources) {
+            Ok(()) => client
+                .call("start the container", LONGEST, |docker| {
+                    let name = &name;
+                    async move { docker.start_container(name, None::<StartContainerOptions>).await }
+                })
+                .await
+                .map_err(BackendError::from),
+            Err(error) => Err(error),
+        };
+        if started.is_err()
+            && let Err(failure) = volumes::remove_container(client, &name).await.map_err(BackendError::from)
+        {
+            tracing::warn!(%failure, "a container that did not start was not removed");
+        }
+        started
+    }
+
+    /// Makes the container from its image, under whatever name the engine knows that; what could not be done of it.
+    async fn create_from_image(
+        &self,
+        launch: &Launch<'_>,
+        name: &str,
+        guest_volume: &str,
+    ) -> Result<Vec<String>, BackendError> {
+        let Launch { client, spec, role, places } = launch;
+        for image in images::names(self.kind(), self.image(spec)) {
+            let body = plan::container(&PlanInput {
+                spec,
+                dialect: client.dialect,
+                image: &image,
+                guest_volume,
+                role: *role,
+                user: places.user,
+                home: places.home.clone(),
+                workspace: places.workspace.clone(),
+                binds: places.binds.clone(),
+                loopback: loopback(client),
+                mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),
+            });
+            match create_anew(client, name, &body, spec).await {
+                Err(Failure::Missing(_)) => {}
+                other => return Ok(other?),
+            }
+        }
+        Err(self.missing_image(spec))
+    }
+}
+
+/// A kernel that was started without IPv6 has none of its settings, and refuses a container that would change them.
+fn loopback(client: &Client) -> Loopback {
+    const SETTINGS: &str = "/proc/sys/net/ipv6/conf/all";
+    match client.endpoint.is_local() && Path::new(SETTINGS).exists() {
+        true => Loopback::BothFamilies,
+        false => Loopback::AsTheEngineHasIt,
+    }
+}
+
+/// Whether a container is the sandbox's: its labels say so, its name proves nothing. One that is not there is nobody's.
+pub(crate) async fn is_of(client: &Client, name: &str, spec: &SandboxSpec) -> Result<bool, Failure> {
+    let found = match client.inspect(name).await {
+        Err(Failure::Missing(_)) => return Ok(false),
+        other => other?,
+    };
+    let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    Ok(labels::read(&labels, &spec.owner).is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id)))
+}
+
+/// A container of this name that a crash has left is replaced, when it is ours.
+async fn create_anew(
+    client: &Client,
+    name: &str,
+    body: &ContainerCreateBody,
+    spec: &SandboxSpec,
+) -> Result<Vec<String>, Failure> {
+    match volumes::create_warned(client, name, body).await {
+        Err(Failure::Conflict(taken)) => {
+            if !is_of(client, name, spec).await? {
+                return Err(Failure::Conflict(taken));
+            }
+            volumes::remove_container(client, name).await?;
+            volumes::create_warned(client, name, body).await
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,221 @@
+//! An engine that goes away, hangs, refuses, or is on another machine: what is told, which state a sandbox is in, and
+//! that everything works again when the engine does.
+
+use crate::engine::Engine;
+use crate::on_engines;
+use crate::proxy::{Mood, Proxy};
+use palisade_testing::{Instance, Outcome, eventually, requires};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+on_engines!(
+    an_engine_that_goes_away_while_somebody_is_attached_is_told_and_comes_back,
+    an_image_that_is_gone_is_told_and_the_sandbox_starts_when_it_is_back,
+    a_name_that_is_taken_is_told_and_whoever_has_it_is_left_alone,
+    a_full_disk_of_the_engine_is_told_and_nothing_is_left_of_the_start,
+    an_engine_on_another_machine_does_what_needs_no_path_of_this_one,
+);
+
+/// An instance that reaches its engine through a proxy of ours.
+struct Scene {
+    instance: Instance,
+    proxy: Proxy,
+    variable: &'static str,
+}
+
+impl Scene {
+    fn new(method: &'static str) -> Self {
+        let variable = if method == "podman" { "CONTAINER_HOST" } else { "DOCKER_HOST" };
+        Self {
+            instance: Instance::with_method(method),
+            proxy: Proxy::before(Engine::of(method).socket()),
+            variable,
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.instance.command(words);
+        command.env(self.variable, self.proxy.endpoint());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome {
+        Instance::finish(&mut self.command(words))
+    }
+
+    fn state(&self) -> String {
+        self.run(&["ls", "--json"]).ok().json()[0]["state"].as_str().unwrap().to_owned()
+    }
+
+    /// What a command that fails tells: its code and the first line.
+    fn refused(&self, words: &[&str]) -> (i32, String) {
+        let told = self.run(words);
+        (told.code, told.stderr.lines().next().unwrap_or_default().to_owned())
+    }
+
+    fn id(&self) -> String {
+        self.run(&["inspect", "box", "--json"]).ok().json()["id"].as_str().unwrap().to_owned()
+    }
+}
+
+fn an_engine_that_goes_away_while_somebody_is_attached_is_told_and_comes_back(method: &'static str) {
+    let scene = Scene::new(method);
+    scene.run(&["create", "--start", "box"]).ok();
+    scene.run(&["exec", "box", "--", "sh", "-c", "echo kept > $HOME/file"]).ok();
+    let mut attached = scene.command(&["exec", "box", "--", "sh", "-c", "echo up; exec sleep 1000"]);
+    let mut attached = attached.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    attached.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+
+    scene.proxy.go_away();
+    let ended = attached.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("sandbox 'box' has ended meanwhile: the guest is gone"), "{told}");
+    eventually("the record tells it", || scene.state() == "error");
+
+    let absent = format!("error: method '{method}' cannot be used: no engine answers at");
+    let is_absent = |words: &[&str]| {
+        let (code, said) = scene.refused(words);
+        assert_eq!((code, said.starts_with(&absent)), (4, true), "{words:?}: {said}");
+    };
+    is_absent(&["start", "box"]);
+    is_absent(&["run", "--", "true"]);
+    assert_eq!(scene.state(), "error");
+
+    scene.proxy.come_back();
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "sh", "-c", "cat $HOME/file"]).ok().stdout, "kept\n");
+    scene.run(&["stop", "box"]).ok();
+    scene.proxy.go_away();
+    is_absent(&["rm", "box"]);
+    scene.proxy.come_back();
+    scene.run(&["rm", "box"]).ok();
+    assert!(Engine::of(method).owned_by(&scene.instance).is_empty());
+}
+
+/// Docker alone: what is waited for is the same code, and takes as long as it says.
+#[test]
+fn an_engine_that_hangs_is_given_up_on_and_works_again_afterwards() {
+    requires!(docker);
+    requires!(curl);
+    let scene = Scene::new("docker");
+    scene.run(&["create", "box"]).ok();
+    scene.run(&["run", "--", "true"]).ok();
+    scene.proxy.set(Mood::Hangs);
+    std::thread::scope(|scope| {
+        let silent = |words: &'static [&'static str]| {
+            let scene = &scene;
+            scope.spawn(move || {
+                let (code, said) = scene.refused(words);
+                let told = said.starts_with("error: docker did not answer within");
+                assert_eq!((code, told), (8, true), "{words:?}: {said}");
+            })
+        };
+        for asked in [silent(&["run", "--", "true"]), silent(&["create", "other"]), silent(&["start", "box"])]
+        {
+            asked.join().unwrap();
+        }
+    });
+    assert_eq!(scene.state(), "error");
+    scene.proxy.set(Mood::Passes);
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "echo", "again"]).ok().stdout, "again\n");
+}
+
+fn an_image_that_is_gone_is_told_and_the_sandbox_starts_when_it_is_back(method: &'static str) {
+    let scene = Scene::new(method);
+    let engine = Engine::of(method);
+    let image = format!("test-{}-{method}", std::process::id());
+    let tag = || {
+        let found =
+            if method == "podman" { "localhost/palisade-bash:latest" } else { "palisade-bash:latest" };
+        let repository = if method == "podman" { format!("localhost/{image}") } else { image.clone() };
+        engine.ask("POST", &format!("/images/{found}/tag?repo={repository}&tag=latest"), &Value::Null);
+    };
+    let untag = || {
+        let name = if method == "podman" { format!("localhost/{image}") } else { image.clone() };
+        engine.ask("DELETE", &format!("/images/{name}:latest"), &Value::Null);
+    };
+    let environments = scene.instance.user_config().with_file_name("environments");
+    std::fs::create_dir_all(&environments).unwrap();
+    let manifest = format!("name = \"gone\"\ndescription = \"x\"\nimage = \"{image}:latest\"\n");
+    std::fs::write(environments.join("gone.toml"), manifest).unwrap();
+    let missing = format!("error: Missing image: {image}:latest. Run: palisade env build gone");
+
+    assert_eq!(scene.refused(&["create", "--environment", "gone", "box"]), (5, missing.clone()));
+    assert_eq!(scene.refused(&["run", "--environment", "gone", "--", "true"]), (5, missing.clone()));
+    assert_eq!(scene.run(&["ls", "--json"]).ok().json(), json!([]), "nothing was recorded");
+    tag();
+    scene.run(&["create", "--environment", "gone", "box"]).ok();
+    untag();
+    assert_eq!(scene.refused(&["start", "box"]), (5, missing));
+    assert_eq!(scene.state(), "error");
+    tag();
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "echo", "up"]).ok().stdout, "up\n");
+    scene.run(&["rm", "--force", "box"]).ok();
+    untag();
+}
+
+fn a_name_that_is_taken_is_told_and_whoever_has_it_is_left_alone(method: &'static str) {
+    let scene = Scene::new(method);
+    let engine = Engine::of(method);
+    scene.run(&["create", "box"]).ok();
+    let name = format!("palisade-{}", scene.id());
+    let image = if method == "podman" { "localhost/palisade-bash:latest" } else { "palisade-bash:latest" };
+    let body = json!({ "Image": image, "Cmd": ["true"] });
+    engine.ask("POST", &format!("/containers/create?name={name}"), &body);
+    let (code, said) = scene.refused(&["start", "box"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.starts_with(&format!("error: {method} refused to make the container: ")), "{said}");
+    assert!(said.contains("in use"), "{said}");
+    assert_eq!(scene.state(), "error");
+    assert_eq!(engine.get(&format!("/containers/{name}/json"))["Config"]["Cmd"], json!(["true"]));
+    engine.ask("DELETE", &format!("/containers/{name}?force=true"), &Value::Null);
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "echo", "up"]).ok().stdout, "up\n");
+}
+
+fn a_full_disk_of_the_engine_is_told_and_nothing_is_left_of_the_start(method: &'static str) {
+    let scene = Scene::new(method);
+    scene.run(&["create", "box"]).ok();
+    let full = "mkdir /var/lib/x: no space left on device";
+    for (words, what) in [("/start", "start"), ("/containers/create", "make")] {
+        scene.proxy.set(Mood::Refuses { words, status: 500, message: full });
+        let told = format!(
+            "error: cannot {what} the container (on the disk of {method}): no space is left on the device"
+        );
+        assert_eq!(scene.refused(&["run", "--", "true"]), (1, told.clone()));
+        assert_eq!(scene.refused(&["start", "box"]), (1, told));
+        assert_eq!(scene.state(), "error");
+        assert_eq!(Engine::of(method).owned_by(&scene.instance).len(), 2, "only its volumes are there");
+    }
+    scene.proxy.set(Mood::Passes);
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "echo", "up"]).ok().stdout, "up\n");
+}
+
+fn an_engine_on_another_machine_does_what_needs_no_path_of_this_one(method: &'static str) {
+    let scene = Scene::new(method);
+    let address = scene.proxy.behind_a_port();
+    let run = |words: &[&str]| Instance::finish(scene.instance.command(words).env(scene.variable, &address));
+    // An engine of an ordinary user is known by its socket, and this one has none.
+    if method == "podman" && !palisade_testing::is_root() {
+        return;
+    }
+    assert_eq!(run(&["run", "--", "echo", "there"]).ok().stdout, "there\n");
+    run(&["create", "--start", "box"]).ok();
+    std::fs::write(scene.instance.work().join("file"), "copied").unwrap();
+    run(&["cp", "file", "box:/workspace/file"]).ok();
+    assert_eq!(run(&["exec", "box", "--", "cat", "file"]).ok().stdout, "copied");
+    for option in [&["-w", "."][..], &["--tool", "/opt"]] {
+        let words = [&["run"][..], option, &["--", "true"]].concat();
+        let told = run(&words);
+        let said = told.stderr.lines().next().unwrap_or_default();
+        let wanted = format!("error: method '{method}' cannot do this: ");
+        assert_eq!((told.code, said.starts_with(&wanted)), (4, true), "{words:?}: {}", told.stderr);
+        assert!(said.contains(&format!("the engine at {address} is not")), "{said}");
+    }
+    run(&["rm", "--force", "box"]).ok();
+}
