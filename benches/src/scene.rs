@@ -140,6 +140,11 @@ impl Sandbox {
         Self::create_and_start(palisade, name, &["--allow", allowed])
     }
 
+    /// One of an environment.
+    pub(crate) fn start_from(palisade: Program, name: &str, environment: &str) -> Result<Self> {
+        Self::create_and_start(palisade, name, &["--environment", environment])
+    }
+
     fn create_and_start(palisade: Program, name: &str, flags: &[&str]) -> Result<Self> {
         palisade.clone().args(["create", name]).args(flags).check()?;
         // From here on there is something to remove.
@@ -147,6 +152,13 @@ impl Sandbox {
         let sandbox = Self { palisade, name: name.into(), _goes: goes };
         sandbox.palisade.clone().args(["start", name]).check()?;
         Ok(sandbox)
+    }
+
+    pub(crate) fn id(&self) -> Result<String> {
+        let told = self.palisade.clone().args(["inspect", &self.name, "--json"]).output()?;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        let id = told["id"].as_str().map(str::to_owned);
+        id.ok_or_else(|| Failure::Plan(format!("{} has no id", self.name)))
     }
 
     /// A command to be run inside.

@@ -2,7 +2,7 @@
 
 use crate::comparison::{Result, Sides};
 use crate::failure::Failure;
-use crate::peers::docker::Docker;
+use crate::peers::engine::{Engine, Kind};
 use crate::program::Program;
 use crate::scene::{Sandbox, Scene};
 
@@ -32,7 +32,7 @@ fn both(scene: &Scene, ours: &[&str], peer: &[&str], measure: fn(&Program) -> Re
     let sandbox = Sandbox::start(scene, "bench")?;
     let ours = sandbox.exec(ours);
     ours.check()?;
-    let docker = Docker::start(scene)?;
+    let docker = Engine::find(scene, Kind::Docker)?.idle()?;
     let peer = docker.exec(peer);
     peer.check()?;
     Ok(Sides {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod attach;
+mod containers;
 mod egress;
 mod exec;
 mod idle;
@@ -94,6 +95,48 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::AtMost(100.0),
         runs: SLOW,
         prepare: init::check,
+    },
+    Comparison {
+        name: "run on docker, against docker run --rm",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.1),
+        runs: SLOW,
+        prepare: containers::run_against_docker,
+    },
+    Comparison {
+        name: "run on podman, against podman run --rm",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.1),
+        runs: SLOW,
+        prepare: containers::run_against_podman,
+    },
+    Comparison {
+        name: "exec on docker, against docker exec",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(0.25),
+        runs: SLOW,
+        prepare: containers::exec_against_docker,
+    },
+    Comparison {
+        name: "exec on podman, against podman exec",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(0.25),
+        runs: SLOW,
+        prepare: containers::exec_against_podman,
+    },
+    Comparison {
+        name: "keeper and guest on docker (PSS)",
+        unit: Unit::Mebibytes,
+        bar: Bar::AtMost(8.0),
+        runs: BULK,
+        prepare: containers::memory_on_docker,
+    },
+    Comparison {
+        name: "keeper and guest on podman (PSS)",
+        unit: Unit::Mebibytes,
+        bar: Bar::AtMost(8.0),
+        runs: BULK,
+        prepare: containers::memory_on_podman,
     },
     Comparison {
         name: "agent start to its prompt, against the agent",

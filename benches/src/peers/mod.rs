@@ -1,6 +1,6 @@
 //! The tools we are measured against, each prepared as its own users would.
 
 pub(crate) mod bwrap;
-pub(crate) mod docker;
+pub(crate) mod engine;
 pub(crate) mod srt;
 pub(crate) mod tinyproxy;
