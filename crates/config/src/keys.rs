@@ -32,6 +32,8 @@ pub enum Setting {
     MaxFetchTime,
     AgentSync,
     AgentIdle,
+    CopySize,
+    CopyFiles,
     UidBase,
 }
 
@@ -361,6 +363,28 @@ pub const KEYS: &[KeyDoc] = &[
         environment: None,
         flag: None,
         project: ProjectRule::Free,
+    },
+    KeyDoc {
+        setting: Setting::CopySize,
+        key: "copy.max_size",
+        aliases: &[],
+        kind: "a size such as \"8G\"",
+        default: "8G",
+        help: "The most bytes of files that cp, or a sync of artifacts, may bring from a sandbox; holes count.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
+    },
+    KeyDoc {
+        setting: Setting::CopyFiles,
+        key: "copy.max_files",
+        aliases: &[],
+        kind: "a whole number from 1 to 4000000000",
+        default: "1000000",
+        help: "The most files and directories that cp, or a sync of artifacts, may bring from a sandbox.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Never,
     },
     KeyDoc {
         setting: Setting::UidBase,

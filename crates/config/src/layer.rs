@@ -41,6 +41,8 @@ pub(crate) struct Layer {
     pub(crate) login: Vec<Valued<LoginVariable>>,
     pub(crate) max_fetch: Option<Valued<ByteSize>>,
     pub(crate) max_fetch_time: Option<Valued<TimeSpan>>,
+    pub(crate) copy_size: Option<Valued<ByteSize>>,
+    pub(crate) copy_files: Option<Valued<u32>>,
     pub(crate) agent_sync: Option<Valued<SyncMode>>,
     pub(crate) agent_idle: Option<Valued<TimeSpan>>,
     pub(crate) uid_base: Option<Valued<u32>>,
@@ -107,6 +109,8 @@ impl Layer {
                 self.agent_sync = Some(Valued { value: written.sync_mode(expected)?, origin });
             }
             Setting::AgentIdle => self.agent_idle = Some(Valued { value: written.span(expected)?, origin }),
+            Setting::CopySize => self.copy_size = Some(Valued { value: written.size(expected)?, origin }),
+            Setting::CopyFiles => self.copy_files = Some(Valued { value: written.files(expected)?, origin }),
             Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),
         }
         Ok(())

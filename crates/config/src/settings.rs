@@ -82,6 +82,8 @@ pub struct Settings {
     pub login: Vec<Valued<LoginVariable>>,
     pub max_fetch: Valued<ByteSize>,
     pub max_fetch_time: Valued<TimeSpan>,
+    pub copy_size: Valued<ByteSize>,
+    pub copy_files: Valued<u32>,
     pub agent_sync: Valued<SyncMode>,
     pub agent_idle: Valued<TimeSpan>,
     pub uid_base: Valued<u32>,
@@ -129,6 +131,8 @@ impl Default for Settings {
             login: Vec::new(),
             max_fetch: Valued::default_of(ByteSize(8 * ByteSize::GIB)),
             max_fetch_time: Valued::default_of(TimeSpan(Duration::from_secs(1800))),
+            copy_size: Valued::default_of(ByteSize(8 * ByteSize::GIB)),
+            copy_files: Valued::default_of(1_000_000),
             agent_sync: Valued::default_of(SyncMode::Manual),
             agent_idle: Valued::default_of(TimeSpan(Duration::from_secs(30))),
             uid_base: Valued::default_of(1_910_000_000),
@@ -159,6 +163,8 @@ impl Settings {
         self.env_load.replace_with(layer.env_load);
         self.max_fetch.replace_with(layer.max_fetch);
         self.max_fetch_time.replace_with(layer.max_fetch_time);
+        self.copy_size.replace_with(layer.copy_size);
+        self.copy_files.replace_with(layer.copy_files);
         self.agent_sync.replace_with(layer.agent_sync);
         self.agent_idle.replace_with(layer.agent_idle);
         self.uid_base.replace_with(layer.uid_base);
@@ -254,6 +260,8 @@ impl Settings {
             Setting::MaxFetchTime => one(self.max_fetch_time.value.to_string(), &self.max_fetch_time.origin),
             Setting::AgentSync => one(self.agent_sync.value.to_string(), &self.agent_sync.origin),
             Setting::AgentIdle => one(self.agent_idle.value.to_string(), &self.agent_idle.origin),
+            Setting::CopySize => one(self.copy_size.value.to_string(), &self.copy_size.origin),
+            Setting::CopyFiles => one(self.copy_files.value.to_string(), &self.copy_files.origin),
             Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),
         }
     }

@@ -139,6 +139,10 @@ impl Written<'_> {
         }
     }
 
+    pub(crate) fn files(&self, expected: &str) -> Checked<u32> {
+        self.number(&(1..=4_000_000_000), expected)
+    }
+
     pub(crate) fn pids(&self, expected: &str) -> Checked<u32> {
         self.number(&PIDS, expected)
     }

@@ -260,13 +260,18 @@ fn broken_pointers_find_nothing() {
 
 #[test]
 fn how_much_a_sync_may_bring_is_no_projects_business() {
-    for (text, key) in [("max_fetch = '1K'", "max_fetch"), ("max_fetch_time = '1s'", "max_fetch_time")] {
+    for (text, key) in [
+        ("[agent]\nmax_fetch = '1K'", "agent.max_fetch"),
+        ("[agent]\nmax_fetch_time = '1s'", "agent.max_fetch_time"),
+        ("[copy]\nmax_size = '1K'", "copy.max_size"),
+        ("[copy]\nmax_files = 1", "copy.max_files"),
+    ] {
         let scene = Scene::new();
-        let project = scene.trusted(&format!("[agent]\n{text}\n"));
+        let project = scene.trusted(&format!("{text}\n"));
         assert_eq!(
             scene.refusal(&Sources { project: Some(project), ..Sources::default() }),
             format!(
-                "repo/.palisade/config.toml:2: agent.{key} cannot be set by a project, only in the system's or the user's file"
+                "repo/.palisade/config.toml:2: {key} cannot be set by a project, only in the system's or the user's file"
             )
         );
     }

@@ -2,6 +2,7 @@
 //! backend fills. Nothing here touches a file, a process or a socket.
 
 pub mod backend;
+pub mod dot_git;
 pub mod environment;
 pub mod error;
 pub mod event;
@@ -31,6 +32,7 @@ pub use backend::{
     Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Lasting, Layout, Leftover,
     Liveness, Stream,
 };
+pub use dot_git::stands_for_git;
 pub use environment::{EnvironmentName, Foundation, ImageReference, InvalidReference, Root, ToolName};
 pub use error::{Diagnostic, ErrorCode, ExitCode};
 pub use event::Event;

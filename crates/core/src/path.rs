@@ -1,5 +1,6 @@
 //! A path on the host and a path inside a sandbox are different things and never share a type.
 
+use crate::dot_git::stands_for_git;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -140,8 +141,7 @@ impl ProjectPath {
         if parts.is_empty() {
             return Err(refuse());
         }
-        // Some file systems do not tell upper from lower case.
-        if parts.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+        if parts.iter().any(|part| stands_for_git(part.as_bytes())) {
             return Err(InvalidPath::ProjectGit(text.escape_debug().to_string()));
         }
         Ok(Self(parts.join("/")))
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(ProjectPath::new("./a//b/").unwrap().as_str(), "a/b");
         assert_eq!(ProjectPath::new("a/b").unwrap().split(), ("a", "b"));
         assert_eq!(ProjectPath::new(".env").unwrap().split(), ("", ".env"));
-        for bad in ["", ".", "/a", "../a", "a/../b", "a\0b", "a\nb", ".git/hooks/x", "sub/.GIT"] {
+        for bad in ["", ".", "/a", "../a", "a/../b", "a\0b", "a\nb", ".git/hooks/x", "sub/.GIT", "GIT~1/x"] {
             assert!(ProjectPath::new(bad).is_err(), "{bad:?}");
         }
     }

@@ -1,27 +1,47 @@
 //! `cp`: files in and out of a sandbox as a tar stream. What comes out was made by hostile code: see [`extract`].
 
 mod extract;
+mod landing;
 mod meter;
 mod pack;
 mod pipe;
 
-pub use extract::{Skipped, Top, extract};
+pub use extract::extract;
+pub use landing::{Anything, Arrived, CopyLimits, CopyStop, Fate, Landing, Reception, Refusal, Tally, Top};
 
 use crate::error::EngineError;
 use palisade_core::printable;
 use palisade_protocol::client::{Client, StreamEvent, StreamReceiver, StreamSender};
-use palisade_protocol::{Channel, Exit, Open, Refusal, RefusalCode};
+use palisade_protocol::{Channel, Exit, Open, Refusal as Refused, RefusalCode};
+use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long a sandbox may say nothing in the middle of a copy.
+const SILENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopyReport {
-    /// Files and directories.
+    /// Files, directories and links.
     pub entries: u64,
     pub files: u64,
+    pub links: u64,
     pub bytes: u64,
+    /// What was left out, the first thousand of it.
     pub skipped: Vec<Skipped>,
+    /// How much was left out.
+    pub left_out: u64,
+}
+
+/// Something that was not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Skipped {
+    /// As the sandbox named it, made printable.
+    pub path: String,
+    pub why: String,
 }
 
 /// Copies a host file or tree into the sandbox. A target that is a directory receives it under its own name; any
@@ -67,7 +87,7 @@ pub async fn copy_in(client: &Client, source: &Path, target: &str) -> Result<Cop
 
 type Streams = (StreamSender, StreamReceiver);
 
-async fn open_in(client: &Client, directory: &str) -> Result<Result<Streams, Refusal>, EngineError> {
+async fn open_in(client: &Client, directory: &str) -> Result<Result<Streams, Refused>, EngineError> {
     let (sender, mut receiver) = client.open(Open::TarIn { path: directory.as_bytes().to_vec() }).await?;
     match receiver.next().await? {
         Some(StreamEvent::Refused(refusal)) => Ok(Err(refusal)),
@@ -94,61 +114,99 @@ async fn finish(receiver: &mut StreamReceiver, target: &str) -> Result<(), Engin
 
 /// Copies a file or tree out of the sandbox. A target that is an existing directory receives it under its own name;
 /// any other target is the new name, in a directory that must exist.
-pub async fn copy_out(client: &Client, source: &str, target: &Path) -> Result<CopyReport, EngineError> {
+pub async fn copy_out(
+    client: &Client,
+    source: &str,
+    target: &Path,
+    limits: CopyLimits,
+) -> Result<CopyReport, EngineError> {
     let contents = source.ends_with("/.");
     let source = source.trim_end_matches("/.");
     let (place, top) = destination(target, contents)?;
     let path = if source.is_empty() { "/" } else { source };
-    let (_sender, mut receiver) = client.open(Open::TarOut { path: path.as_bytes().to_vec() }).await?;
-    match receiver.next().await? {
-        Some(StreamEvent::Refused(refusal)) => return Err(refused(source, &refusal)),
-        Some(StreamEvent::Accepted) => {}
-        _ => {
-            return Err(EngineError::Copy {
-                path: printable(source),
-                reason: "the sandbox ended the copy".into(),
-            });
-        }
-    }
-    let (reader, chunks) = pipe::reader();
-    let extracting = tokio::task::spawn_blocking(move || extract(reader, place, &top));
-    let mut said = Vec::new();
-    let mut exit = None;
-    while let Some(event) = receiver.next().await? {
-        let taken = match event {
-            // The extractor stops listening when it fails; its own result tells why.
-            StreamEvent::Data { channel: Channel::Main, bytes } => chunks.send(bytes).await.is_ok(),
-            StreamEvent::Data { channel: Channel::Error, bytes } => {
-                remember(&mut said, &bytes);
-                true
-            }
-            StreamEvent::Exit(code) => {
-                exit = Some(code);
-                true
-            }
-            _ => true,
-        };
-        if !taken {
-            break;
-        }
-    }
-    drop(chunks);
+    let landing = Landing::new(place, top, limits, Anything);
+    let (landing, received) = receive(client, path.as_bytes(), landing, |_| {}).await?;
     let failed = |reason: String| EngineError::Copy { path: printable(source), reason };
-    let report = extracting.await.map_err(|error| failed(error.to_string()))?;
-    let mut report = report.map_err(|error| failed(error.to_string()))?;
-    match exit {
-        Some(Exit::Code(0)) => {}
-        _ => return Err(failed(complaint(&said))),
+    let mut report = landing.report;
+    match received {
+        Received::Whole { said } => {
+            report.skipped.extend(said.into_iter().map(|why| Skipped { path: String::new(), why }));
+        }
+        Received::InPart { said } if said.is_empty() => {
+            return Err(failed("the copy failed inside the sandbox".into()));
+        }
+        Received::InPart { said } => return Err(failed(said.join("; "))),
     }
-    report.skipped.extend(
-        String::from_utf8_lossy(&said)
-            .lines()
-            .map(|line| Skipped { path: String::new(), why: printable(line) }),
-    );
     if let (0, Some(first)) = (report.entries, report.skipped.first()) {
         return Err(failed(format!("nothing was copied: {}", first.why)));
     }
     Ok(report)
+}
+
+/// How much of a tree the sandbox could read, and what it said of the rest: its own words, tamed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    Whole { said: Vec<String> },
+    InPart { said: Vec<String> },
+}
+
+/// Brings the tree at `path` down in `landing`. `watch` is called now and then while it comes.
+pub async fn receive<R: Reception + 'static>(
+    client: &Client,
+    path: &[u8],
+    mut landing: Landing<R>,
+    mut watch: impl FnMut(&Tally),
+) -> Result<(Landing<R>, Received), EngineError> {
+    let shown = printable(&String::from_utf8_lossy(path));
+    let failed = |reason: &str| EngineError::Copy { path: shown.clone(), reason: reason.into() };
+    let (_sender, mut receiver) = client.open(Open::TarOut { path: path.to_vec() }).await?;
+    match next(&mut receiver, &shown).await? {
+        Some(StreamEvent::Accepted) => {}
+        Some(StreamEvent::Refused(refusal)) => return Err(refused(&shown, &refusal)),
+        _ => return Err(failed("the sandbox ended the copy")),
+    }
+    let (reader, chunks) = pipe::reader();
+    let tally = std::sync::Arc::clone(&landing.tally);
+    let extracting = tokio::task::spawn_blocking(move || {
+        extract(reader, &mut landing)?;
+        Ok::<_, CopyStop>(landing)
+    });
+    let mut said = Vec::new();
+    let mut exit = None;
+    while let Some(event) = next(&mut receiver, &shown).await? {
+        match event {
+            StreamEvent::Data { channel: Channel::Main, bytes } => {
+                // The extractor stops listening when it fails; its own result tells why.
+                if chunks.send(bytes).await.is_err() {
+                    break;
+                }
+                watch(&tally);
+            }
+            StreamEvent::Data { channel: Channel::Error, bytes } => remember(&mut said, &bytes),
+            StreamEvent::Exit(code) => exit = Some(code),
+            _ => {}
+        }
+    }
+    drop(chunks);
+    let landing = extracting.await.map_err(|error| failed(&error.to_string()))?;
+    let landing = landing.map_err(|stop| stop.told(&shown))?;
+    let said = String::from_utf8_lossy(&said).lines().map(printable).collect();
+    let received = match exit {
+        Some(Exit::Code(0)) => Received::Whole { said },
+        _ => Received::InPart { said },
+    };
+    Ok((landing, received))
+}
+
+/// What comes next, if it comes before long.
+async fn next(receiver: &mut StreamReceiver, path: &str) -> Result<Option<StreamEvent>, EngineError> {
+    match tokio::time::timeout(SILENCE, receiver.next()).await {
+        Ok(event) => Ok(event?),
+        Err(_) => Err(EngineError::Copy {
+            path: path.to_owned(),
+            reason: format!("nothing came from the sandbox for {} s", SILENCE.as_secs()),
+        }),
+    }
 }
 
 /// The directory to write into, opened, and what becomes of the source's own name there.
@@ -156,17 +214,17 @@ fn destination(target: &Path, contents: bool) -> Result<(std::fs::File, Top), En
     let failed = |reason: String| EngineError::Copy { path: target.display().to_string(), reason };
     let open = |path: &Path| std::fs::File::open(path).map_err(|error| failed(error.to_string()));
     if target.is_dir() {
-        return Ok((open(target)?, if contents { Top::Contents } else { Top::Keep }));
+        return Ok((open(target)?, if contents { Top::Names(Vec::new()) } else { Top::Keep }));
     }
     let name = target.file_name().ok_or_else(|| failed("is not a file name".into()))?;
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    Ok((open(parent)?, Top::Rename(name.to_owned())))
+    Ok((open(parent)?, Top::Names(vec![name.to_owned()])))
 }
 
-fn refused(path: &str, refusal: &Refusal) -> EngineError {
+fn refused(path: &str, refusal: &Refused) -> EngineError {
     let reason = match refusal.code {
         RefusalCode::NotFound => "no such file or directory in the sandbox".to_owned(),
         _ if refusal.errno > 0 => std::io::Error::from_raw_os_error(refusal.errno).to_string(),

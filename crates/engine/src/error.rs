@@ -51,6 +51,12 @@ pub enum EngineError {
     WayOut { reason: String },
     #[error("{path}: {reason}")]
     Copy { path: String, reason: String },
+    #[error("{path} has {bytes} bytes, and {left} are left of what may come out of a sandbox at once")]
+    CopyTooLarge { path: String, bytes: u64, left: u64 },
+    #[error("{path} has more files than may come out of a sandbox at once")]
+    CopyTooMany { path: String },
+    #[error("{path} needs {bytes} bytes, and the disk has {room}")]
+    CopyNoRoom { path: String, bytes: u64, room: u64 },
 }
 
 impl EngineError {
@@ -88,6 +94,8 @@ impl Diagnostic for EngineError {
             Self::Io { .. } => "io",
             Self::WayOut { .. } => "egress-unavailable",
             Self::Copy { .. } => "copy-failed",
+            Self::CopyTooLarge { .. } | Self::CopyTooMany { .. } => "copy-too-large",
+            Self::CopyNoRoom { .. } => "disk-full",
         }
     }
 
@@ -103,7 +111,10 @@ impl Diagnostic for EngineError {
             | Self::KeeperDied { .. }
             | Self::Removed { .. }
             | Self::Io { .. }
-            | Self::Copy { .. } => ExitCode::Failed,
+            | Self::Copy { .. }
+            | Self::CopyTooLarge { .. }
+            | Self::CopyTooMany { .. }
+            | Self::CopyNoRoom { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
             | Self::StoppedMeanwhile { .. }
@@ -142,6 +153,15 @@ impl Diagnostic for EngineError {
                 vec!["leave out --network, --allow and --host-port, or choose other ports".into()]
             }
             Self::Reported { hints, .. } => hints.clone(),
+            Self::CopyTooLarge { .. } => {
+                vec!["bring less of it by naming files, or raise copy.max_size in the user's settings".into()]
+            }
+            Self::CopyTooMany { .. } => {
+                vec![
+                    "bring less of it by naming files, or raise copy.max_files in the user's settings".into(),
+                ]
+            }
+            Self::CopyNoRoom { .. } => vec!["free some space on that file system and try again".into()],
             Self::Client(_) | Self::Removed { .. } | Self::Io { .. } | Self::Copy { .. } => Vec::new(),
         }
     }

@@ -31,7 +31,10 @@ mod way_out;
 mod whole_file;
 pub mod wrapper;
 
-pub use copy::{CopyReport, Skipped, Top, copy_in, copy_out, extract};
+pub use copy::{
+    Anything, Arrived, CopyLimits, CopyReport, CopyStop, Fate, Landing, Received, Reception, Refusal,
+    Skipped, Tally, Top, copy_in, copy_out, extract, receive,
+};
 pub use create::CreateRequest;
 pub use egress_news::EgressNews;
 pub use engine::{BackendProvider, Engine, EngineConfig};

@@ -9,7 +9,7 @@ mod headers;
 mod scene;
 
 use palisade_core::printable;
-use palisade_engine::{CopyReport, Top, extract};
+use palisade_engine::{Anything, CopyLimits, CopyReport, Landing, Top, extract};
 use scene::{Found, Kind, Scene};
 use std::io::{self, Read};
 
@@ -43,8 +43,8 @@ impl Options {
         Self {
             top: match byte & 3 {
                 0 | 1 => Top::Keep,
-                2 => Top::Rename("renamed".into()),
-                _ => Top::Contents,
+                2 => Top::Names(vec!["renamed".into()]),
+                _ => Top::Names(Vec::new()),
             },
             checksums: if byte & 4 == 0 { Checksums::Repaired } else { Checksums::Kept },
             tail: if byte & 8 == 0 { 0 } else { TAIL },
@@ -80,7 +80,8 @@ pub fn check(input: &[u8]) {
 fn on_the_host(bytes: &[u8], options: &Options) {
     let scene = Scene::set();
     let place = std::fs::File::open(scene.place()).unwrap();
-    let outcome = extract(stream(bytes, options), place, &options.top);
+    let mut landing = Landing::new(place, options.top.clone(), CopyLimits::NONE, Anything);
+    let outcome = extract(stream(bytes, options), &mut landing);
     scene.assert_outside_untouched();
     let sent = bytes.len() as u64 + options.tail;
     let mut files = 0;
@@ -89,7 +90,7 @@ fn on_the_host(bytes: &[u8], options: &Options) {
         match &found.kind {
             Kind::Directory => {}
             Kind::File => {
-                assert_eq!(found.mode & 0o7200, 0o200, "{found:?}");
+                assert_eq!(found.mode & 0o7222, 0o200, "{found:?}");
                 files += 1;
                 size += found.size;
             }
@@ -100,8 +101,8 @@ fn on_the_host(bytes: &[u8], options: &Options) {
         assert_named_by_the_stream(&found, bytes);
     }
     assert!(size <= sent, "{size} bytes written of {sent} sent");
-    if let Ok(report) = outcome {
-        assert_told(&report, files, size);
+    if outcome.is_ok() {
+        assert_told(&landing.report, files, size);
     }
 }
 

@@ -88,6 +88,7 @@ fn assert_not_wider(base: &Settings, narrowed: &Settings) {
     assert!(narrowed.env_files.value.iter().all(|pattern| base.env_files.value.contains(pattern)));
     assert_eq!((&narrowed.login, &narrowed.max_fetch), (&base.login, &base.max_fetch));
     assert_eq!(&narrowed.max_fetch_time, &base.max_fetch_time);
+    assert_eq!((&narrowed.copy_size, &narrowed.copy_files), (&base.copy_size, &base.copy_files));
     let ceilings = |settings: &Settings| {
         let Settings { max_network, max_memory, max_cpus, max_pids, writable_root, roots, root, .. } =
             settings.clone();

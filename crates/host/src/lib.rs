@@ -1,7 +1,9 @@
 //! What every room on the host needs of the operating system: processes by identity, and careful file work in
 //! directories whose contents a sandbox wrote.
 
+pub mod beneath;
 pub mod descriptors;
+pub mod digest;
 pub mod fault;
 pub mod memory;
 pub mod process;

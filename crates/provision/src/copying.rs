@@ -5,13 +5,15 @@
 //! be had, none is copied and every failure is told. What somebody changed in the worktree since is kept.
 
 use palisade_core::{HostPath, ProjectPath};
+use palisade_host::beneath::{self, Found, Fresh, Missing, Standing};
+use palisade_host::digest::Digest;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Seek as _};
 use std::path::Path;
 
 /// A file to copy, by its place in the worktree and in the main working tree.
@@ -96,7 +98,7 @@ pub fn copy(
 
 fn source(main: &HostPath, path: &ProjectPath) -> Result<File, FileFailureCause> {
     let place = main.join(path.as_str());
-    match open_beneath(main.as_path(), path.as_str(), OFlags::RDONLY | OFlags::NONBLOCK) {
+    match open_beneath(main.as_path(), path.as_str(), OFlags::RDONLY) {
         Ok(file) => regular(File::from(file), place),
         Err(Errno::NOENT | Errno::NOTDIR) => {
             Err(FileFailureCause::NotFound { path: place, example: example(main, path) })
@@ -116,7 +118,7 @@ fn regular(file: File, path: HostPath) -> Result<File, FileFailureCause> {
 /// A sibling that is there to be copied: `config.example.yaml` for `config.yaml`.
 fn example(main: &HostPath, path: &ProjectPath) -> Option<ProjectPath> {
     crate::examples::siblings(path).into_iter().find(|sibling| {
-        open_beneath(main.as_path(), sibling.as_str(), OFlags::PATH | OFlags::NOFOLLOW)
+        open_beneath(main.as_path(), sibling.as_str(), OFlags::PATH)
             .and_then(rustix::fs::fstat)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     })
@@ -135,13 +137,11 @@ fn lay(
         None => FileFailureCause::Io { path: place.clone(), reason: error.to_string() },
     };
     let (above, name) = destination.split();
-    let directory =
-        make_directories(worktree.as_path(), above).map_err(|errno| cause(place.clone(), errno))?;
-    let wanted = digest(source).map_err(failed)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-        Ok(there) => {
-            let there = digest(&mut regular(File::from(there), place.clone())?).map_err(failed)?;
+    let directory = directory(worktree.as_path(), above).map_err(|errno| cause(place.clone(), errno))?;
+    let wanted = Digest::of(&*source).map_err(failed)?.to_string();
+    match beneath::look(directory.as_fd(), OsStr::new(name)).map_err(|errno| cause(place.clone(), errno))? {
+        Found::File(there) => {
+            let there = Digest::of(there).map_err(failed)?.to_string();
             if there == wanted {
                 return Ok((CopyOutcome::Same, wanted));
             }
@@ -149,8 +149,9 @@ fn lay(
                 return Ok((CopyOutcome::Kept, there));
             }
         }
-        Err(Errno::NOENT) => {}
-        Err(errno) => return Err(cause(place, errno)),
+        Found::Nothing => {}
+        Found::Link(_) => return Err(FileFailureCause::Link { path: place }),
+        Found::Other => return Err(FileFailureCause::NotAFile { path: place }),
     }
     replace(source, &directory, name).map_err(failed)?;
     Ok((CopyOutcome::Copied, wanted))
@@ -158,56 +159,20 @@ fn lay(
 
 /// In one step, and with the source's own permissions.
 fn replace(source: &mut File, directory: &OwnedFd, name: &str) -> io::Result<()> {
-    use std::io::Seek as _;
     source.rewind()?;
-    let mode = rustix::fs::fstat(source.as_fd())?.st_mode & 0o777;
-    let new = format!(".{name}.palisade-new");
-    let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(directory, &new, flags, Mode::from_raw_mode(0o600))?);
-    let written = io::copy(source, &mut file)
-        .and_then(|_| file.flush())
-        .and_then(|()| Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?))
-        .and_then(|()| Ok(rustix::fs::renameat(directory, &new, directory, name)?));
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
-    }
-    written
+    let mode = rustix::fs::fstat(source.as_fd())?.st_mode;
+    let mut fresh = Fresh::make(directory.as_fd())?;
+    io::copy(source, fresh.file())?;
+    Ok(fresh.place(OsStr::new(name), mode, Standing::Replaced)?)
 }
 
-fn make_directories(root: &Path, above: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut here =
-        rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    for part in above.split('/').filter(|part| !part.is_empty()) {
-        match rustix::fs::mkdirat(&here, part, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error),
-        }
-        // A link gives NOTDIR here, which would read as something else.
-        here = rustix::fs::openat(&here, part, flags, Mode::empty()).map_err(|error| match error {
-            Errno::NOTDIR => Errno::LOOP,
-            other => other,
-        })?;
-    }
-    Ok(here)
+fn directory(root: &Path, above: &str) -> rustix::io::Result<OwnedFd> {
+    let names = above.split('/').filter(|part| !part.is_empty());
+    beneath::enter(beneath::root(root)?.as_fd(), names, Missing::Make)
 }
 
 pub(crate) fn open_beneath(root: &Path, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-}
-
-fn digest(file: &mut File) -> io::Result<String> {
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
+    beneath::open(beneath::root(root)?.as_fd(), Path::new(path), flags)
 }
 
 fn cause(path: HostPath, error: Errno) -> FileFailureCause {

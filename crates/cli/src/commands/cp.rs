@@ -4,13 +4,14 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_core::{SandboxName, printable};
-use palisade_engine::{CopyReport, copy_in, copy_out};
+use palisade_engine::{CopyLimits, CopyReport, copy_in, copy_out};
 use std::path::Path;
 
 /// Copy files into or out of a running sandbox
 ///
 /// One of the two is in the sandbox, as NAME:PATH. A target that is a directory receives the source under its own
-/// name. What comes out of a sandbox is never followed: links and special files are left out and told.
+/// name. What comes out of a sandbox is never followed: links and special files are left out and told. At most
+/// copy.max_size and copy.max_files come out at once, and never more than the disk has room for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to copy, as PATH or NAME:PATH
@@ -29,7 +30,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         (Place::Sandbox { name, path }, Place::Host(target)) => {
             let connection = context.engine.connect(name).await?;
             let path = inside(path, &connection.layout.workspace);
-            copy_out(&connection.client, &path, Path::new(target)).await?
+            copy_out(&connection.client, &path, Path::new(target), limits(context)).await?
         }
         (Place::Host(_), Place::Host(_)) => {
             return Err(Failure::usage(
@@ -46,6 +47,12 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     };
     tell(&report);
     Ok(OK)
+}
+
+/// How much may come out of a sandbox at once.
+pub(super) fn limits(context: &Context) -> CopyLimits {
+    let settings = &context.settings;
+    CopyLimits { bytes: settings.copy_size.value.0, entries: settings.copy_files.value.into() }
 }
 
 enum Place<'a> {
@@ -78,6 +85,10 @@ fn tell(report: &CopyReport) {
             path => format!("left out {path}: {}", skipped.why),
         };
         output::warning(&printable(&what));
+    }
+    let told = report.skipped.len() as u64;
+    if report.left_out > told {
+        output::warning(&format!("left out {} more", report.left_out - told));
     }
     let files = if report.files == 1 { "file" } else { "files" };
     output::note(&format!("copied {} {files}, {} bytes", report.files, report.bytes));

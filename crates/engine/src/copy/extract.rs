@@ -1,126 +1,116 @@
 //! Writing a hostile tar stream into a host directory.
 //!
 //! Every step is relative to an open directory and follows no link; a file appears under its name only when it is
-//! whole; only plain files and directories are made, without set-id bits. Everything else is left out and reported.
-//! Memory is bounded whatever the stream says: see [`Meter`] for what the reader keeps, and [`skip`] for the report.
+//! whole; only plain files and directories are made, without set-id bits and writable by nobody but their owner, and
+//! links only where the receiver wants them. Everything else is left out and reported. Memory is bounded whatever the
+//! stream says: see [`Meter`] for what the reader keeps, and [`Landing`] for the report. So is what is written: see
+//! [`CopyLimits`](super::CopyLimits); and nothing is begun for which the disk has no room.
 
-use super::CopyReport;
+use super::landing::{Arrived, CopyStop, Fate, Landing, Reception, Refusal, Top, shown};
 use super::meter::Meter;
-use palisade_core::printable;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use palisade_host::beneath::{self, Fresh, Missing};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
-use std::path::{Component, Path};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
-/// Something that was not copied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Skipped {
-    /// As the sandbox named it, made printable.
-    pub path: String,
-    pub why: String,
-}
-
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// What becomes of the first name of every path in the stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Top {
-    Keep,
-    Rename(OsString),
-    /// It is left away: what lies in the directory goes straight into the place.
-    Contents,
-}
-
-/// How many things left out are told one by one, and how many characters of each.
-const MOST_SKIPPED: usize = 1000;
-const MOST_SHOWN: usize = 1024;
 /// What the kernel takes as one path. A tree beyond that could be made, but hardly be used or removed again.
 const MOST_PATH: usize = 4096;
+/// Deeper than any tree that people make, and far from what tools that recurse can bear.
+const MOST_DEPTH: usize = 256;
+/// How much is written before the disk is looked at again.
+const STRIDE: u64 = 32 << 20;
 
-/// Reads `stream` to its end and writes what it may into `place`, an open directory. Public for the fuzzer, which feeds
-/// it what a hostile guest would.
-pub fn extract(stream: impl Read, place: std::fs::File, top: &Top) -> io::Result<CopyReport> {
-    let place = OwnedFd::from(place);
-    let mut report = CopyReport::default();
+/// Reads `stream` to its end and writes what it may. Public for the fuzzer, which feeds it what a hostile guest would.
+pub fn extract<R: Reception>(stream: impl Read, landing: &mut Landing<R>) -> Result<(), CopyStop> {
     let meter = Meter::new(stream);
     let mut archive = tar::Archive::new(&meter);
     for entry in archive.entries()? {
         let mut entry = entry?;
         meter.allow(padded_size(&entry));
-        let path = match entry.path() {
+        landing.limits.entries = landing.limits.entries.checked_sub(1).ok_or(CopyStop::TooMany)?;
+        let named = match entry.path() {
             Ok(path) => path.into_owned(),
             Err(error) => {
-                skip(&mut report, Path::new("?"), &error.to_string());
+                landing.skip(Path::new("?"), &error.to_string());
                 continue;
             }
         };
-        let Some(names) = plain(&path, top) else {
-            skip(&mut report, &path, "not a plain relative path");
+        let Some(names) = plain(&named, &landing.top) else {
+            landing.skip(&known_as(&named, &landing.top), "not a plain relative path");
             continue;
         };
-        if path.as_os_str().len() >= MOST_PATH {
-            skip(&mut report, &path, "its path is longer than a program can open");
-            continue;
-        }
-        let outcome = match entry.header().entry_type() {
-            EntryType::Directory => make_directory(place.as_fd(), &names),
-            EntryType::Regular | EntryType::Continuous => {
-                let mode = entry.header().mode().unwrap_or(0o600) & 0o777;
-                let size = entry.size();
-                write_file(place.as_fd(), &names, mode, size, &mut entry).map(|bytes| {
-                    report.files += 1;
-                    report.bytes += bytes;
-                })
+        let path: PathBuf = names.iter().collect();
+        match one(&mut entry, landing, &path, &names) {
+            Ok(()) => {}
+            Err(Failure::Skip(why) | Failure::Refused(Refusal::Told(why))) => {
+                landing.skip(&known_as(&named, &landing.top), &why);
             }
-            EntryType::Symlink | EntryType::Link => Err(Failure::Skip("a link".into())),
-            _ => Err(Failure::Skip("neither a file nor a directory".into())),
-        };
-        match outcome {
-            Ok(()) => report.entries += 1,
-            Err(Failure::Skip(why)) => skip(&mut report, &path, &why),
-            Err(Failure::Stop(error)) => return Err(error),
+            Err(Failure::Refused(Refusal::Counted)) => {}
+            Err(Failure::Stop(stop)) => return Err(stop),
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 enum Failure {
     /// This entry is left out.
     Skip(String),
-    /// The copy cannot go on: the stream broke, or the host cannot write.
-    Stop(io::Error),
+    /// So is this one, and its receiver wanted it.
+    Refused(Refusal),
+    /// The copy cannot go on: the stream broke, the host cannot write, or it is too much.
+    Stop(CopyStop),
 }
 
 impl From<Errno> for Failure {
     fn from(error: Errno) -> Self {
         match error {
             Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE | Errno::NFILE | Errno::IO => {
-                Failure::Stop(error.into())
+                Failure::Stop(CopyStop::Io(error.into()))
             }
             Errno::LOOP | Errno::NOTDIR => {
                 Failure::Skip("its place is or lies behind something that is no directory".into())
             }
+            Errno::ISDIR => Failure::Skip("a directory has its name".into()),
             other => Failure::Skip(io::Error::from(other).to_string()),
         }
     }
 }
 
-fn skip(report: &mut CopyReport, path: &Path, why: &str) {
-    if report.skipped.len() < MOST_SKIPPED {
-        report.skipped.push(Skipped { path: shown(&path.to_string_lossy()), why: shown(why) });
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Stop(CopyStop::Io(error))
     }
 }
 
-/// The sender's text, printable, and only the beginning of a long one.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(MOST_SHOWN) {
-        Some((end, _)) => printable(&text[..end]) + "…",
-        None => printable(text),
+fn one<R: Reception>(
+    entry: &mut tar::Entry<'_, impl Read>,
+    landing: &mut Landing<R>,
+    path: &Path,
+    names: &[OsString],
+) -> Result<(), Failure> {
+    if path.as_os_str().len() >= MOST_PATH {
+        return Err(Failure::Skip("its path is longer than a program can open".into()));
+    }
+    if names.len() > MOST_DEPTH {
+        return Err(Failure::Skip(format!("it lies more than {MOST_DEPTH} directories deep")));
+    }
+    if let Some(refusal) = landing.reception.refuse(path) {
+        return Err(Failure::Refused(refusal));
+    }
+    match entry.header().entry_type() {
+        EntryType::Directory => {
+            beneath::enter(landing.place.as_fd(), names, Missing::Make)?;
+            landing.report.entries += 1;
+            Ok(())
+        }
+        EntryType::Regular | EntryType::Continuous => write_file(entry, landing, path, names),
+        EntryType::Symlink => make_link(entry, landing, path, names),
+        EntryType::Link => Err(Failure::Skip("a link".into())),
+        _ => Err(Failure::Skip("neither a file nor a directory".into())),
     }
 }
 
@@ -134,7 +124,8 @@ fn padded_size(entry: &tar::Entry<'_, impl Read>) -> u64 {
     size.saturating_add(BLOCK - 1) / BLOCK * BLOCK
 }
 
-/// The names of a path of plain components, the first replaced when the copy has a new name.
+/// The names of a path of plain components, the first replaced when the copy has a place of its own. Of the directory
+/// itself, whose contents alone are wanted, none is left.
 fn plain(path: &Path, top: &Top) -> Option<Vec<OsString>> {
     let mut names = Vec::new();
     for component in path.components() {
@@ -144,110 +135,95 @@ fn plain(path: &Path, top: &Top) -> Option<Vec<OsString>> {
             Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
-    match top {
-        Top::Keep => {}
-        Top::Rename(name) => {
-            if let Some(first) = names.first_mut() {
-                first.clone_from(name);
-            }
-        }
-        Top::Contents => {
-            names.drain(..names.len().min(1));
-            if names.is_empty() {
-                return Some(names);
-            }
-        }
+    if names.is_empty() {
+        return match top {
+            Top::Names(instead) if instead.is_empty() => Some(names),
+            _ => None,
+        };
     }
-    (!names.is_empty()).then_some(names)
-}
-
-/// Opens the directory that holds the last name, making what is missing on the way.
-fn parent(place: BorrowedFd<'_>, names: &[OsString]) -> Result<OwnedFd, Failure> {
-    let mut here = rustix::io::fcntl_dupfd_cloexec(place, 3)?;
-    for name in names {
-        match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        here = rustix::fs::openat(&here, name, DIRECTORY, Mode::empty())?;
+    if let Top::Names(instead) = top {
+        names.splice(..1, instead.iter().cloned());
     }
-    Ok(here)
+    Some(names)
 }
 
-fn make_directory(place: BorrowedFd<'_>, names: &[OsString]) -> Result<(), Failure> {
-    parent(place, names).map(drop)
+/// As the sandbox names it, below the directory that everything goes to.
+fn known_as(named: &Path, top: &Top) -> PathBuf {
+    let above = match top {
+        Top::Names(names) => names.split_last().map(|(_, above)| above.iter().collect::<PathBuf>()),
+        Top::Keep => None,
+    };
+    above.unwrap_or_default().join(named)
 }
 
-fn write_file(
-    place: BorrowedFd<'_>,
+fn write_file<R: Reception>(
+    entry: &mut tar::Entry<'_, impl Read>,
+    landing: &mut Landing<R>,
+    path: &Path,
     names: &[OsString],
-    mode: u32,
-    size: u64,
-    content: &mut impl Read,
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let Some((name, above)) = names.split_last() else { return Err(Failure::Skip("it has no name".into())) };
-    let parent = parent(place, above)?;
-    let fresh = format!(".palisade-copy-{}", std::process::id());
-    // A leftover of an earlier, interrupted copy by a process of the same number.
-    let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
-    let nameless = open_nameless(parent.as_fd());
-    let named = nameless.is_none();
-    let file = match nameless {
-        Some(file) => file,
-        None => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(&parent, fresh.as_str(), flags, Mode::from_raw_mode(0o600))?
+    let size = entry.size();
+    let shown = || shown(&path.to_string_lossy());
+    let left = landing.limits.bytes;
+    landing.limits.bytes = left
+        .checked_sub(size)
+        .ok_or_else(|| Failure::Stop(CopyStop::TooLarge { path: shown(), bytes: size, left }))?;
+    let mode = entry.header().mode().unwrap_or(0o600) & 0o755 | 0o200;
+    let parent = beneath::enter(landing.place.as_fd(), above, Missing::Make)?;
+    let mut fresh = Fresh::make(parent.as_fd())?;
+    let mut missing = size;
+    while missing > 0 {
+        has_room(parent.as_fd(), missing, &shown)?;
+        let written = io::copy(&mut entry.take(STRIDE), fresh.file())?;
+        if written == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-    };
-    let mut file = std::fs::File::from(file);
-    let written = io::copy(content, &mut file).map_err(Failure::Stop).and_then(|bytes| {
-        if bytes < size {
-            return Err(Failure::Stop(io::ErrorKind::UnexpectedEof.into()));
-        }
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode | 0o200))?;
-        if !named && !give_name(file.as_fd(), parent.as_fd(), name, &fresh)? {
-            return Ok(bytes);
-        }
-        // Replaces a file or a link of that name; a directory of that name stays and the entry is left out.
-        rustix::fs::renameat(&parent, fresh.as_str(), &parent, name)?;
-        Ok(bytes)
-    });
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(&parent, fresh.as_str(), AtFlags::empty());
+        missing = missing.saturating_sub(written);
+        landing.tally.count(0, written);
     }
-    written
-}
-
-/// A file that has no name until it is whole, so that a `kill -9` leaves nothing of it. Not every file system has
-/// such files.
-#[cfg(target_os = "linux")]
-fn open_nameless(parent: BorrowedFd<'_>) -> Option<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-    rustix::fs::openat(parent, ".", flags, Mode::from_raw_mode(0o600)).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_nameless(_parent: BorrowedFd<'_>) -> Option<OwnedFd> {
-    None
-}
-
-/// Gives a nameless file its own name, or the name `fresh` where something has its own; says whether it was that.
-fn give_name(
-    file: BorrowedFd<'_>,
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-    fresh: &str,
-) -> rustix::io::Result<bool> {
-    use rustix::fd::AsRawFd;
-    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link = |name: &OsStr| {
-        rustix::fs::linkat(rustix::fs::CWD, handle.as_str(), parent, name, AtFlags::SYMLINK_FOLLOW)
-    };
-    match link(name) {
-        Ok(()) => Ok(false),
-        Err(Errno::EXIST) => link(OsStr::new(fresh)).map(|()| true),
-        Err(error) => Err(error),
+    fresh.file().flush()?;
+    fresh.file().rewind()?;
+    match landing.reception.settle(path, Arrived::File(fresh.file()), parent.as_fd(), name)? {
+        // A file or a link of that name gives way; a directory stays and the entry is left out.
+        Fate::Placed(standing) => fresh.place(name, mode, standing)?,
+        Fate::Dropped => return Ok(()),
     }
+    landing.report.entries += 1;
+    landing.report.files += 1;
+    landing.report.bytes += size;
+    landing.tally.count(1, 0);
+    Ok(())
+}
+
+fn has_room(parent: BorrowedFd<'_>, bytes: u64, path: &dyn Fn() -> String) -> Result<(), Failure> {
+    match beneath::room(parent) {
+        Ok(room) if room < bytes => Err(Failure::Stop(CopyStop::NoRoom { path: path(), bytes, room })),
+        // A file system that does not tell says so when it is full.
+        _ => Ok(()),
+    }
+}
+
+fn make_link<R: Reception>(
+    entry: &tar::Entry<'_, impl Read>,
+    landing: &mut Landing<R>,
+    path: &Path,
+    names: &[OsString],
+) -> Result<(), Failure> {
+    let Some((name, above)) = names.split_last() else { return Err(Failure::Skip("it has no name".into())) };
+    let target = entry.link_name_bytes().unwrap_or_default();
+    let target = Path::new(OsStr::from_bytes(&target));
+    if let Some(refusal) = landing.reception.refuse_link(path, target) {
+        return Err(Failure::Refused(refusal));
+    }
+    let parent = beneath::enter(landing.place.as_fd(), above, Missing::Make)?;
+    let arrived = Arrived::Link(target.as_os_str());
+    if let Fate::Placed(standing) = landing.reception.settle(path, arrived, parent.as_fd(), name)? {
+        beneath::place_link(parent.as_fd(), name, target.as_os_str(), standing)?;
+        landing.report.entries += 1;
+        landing.report.links += 1;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use rustix::fs::Mode;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 

@@ -1,11 +1,10 @@
 //! A file of the project as it is and as it is to be, replaced in one step: whoever reads it finds the one or the other.
 
 use super::{OnboardingError, read_text};
-use crate::copying::open_beneath;
 use palisade_core::{HostPath, ProjectPath};
-use rustix::fd::OwnedFd;
+use palisade_host::beneath::{self, Missing};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
 use std::io::Write as _;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,16 +63,6 @@ fn replace(root: &HostPath, change: &Change) -> std::io::Result<()> {
 
 /// The directory, made when it is missing, with no link on the way.
 fn directory_beneath(root: &HostPath, directory: &str) -> std::io::Result<OwnedFd> {
-    let open = |path: &str| open_beneath(root.as_path(), path, OFlags::RDONLY | OFlags::DIRECTORY);
-    let mut here = open(".")?;
-    let mut path = String::new();
-    for part in directory.split('/').filter(|part| !part.is_empty()) {
-        match rustix::fs::mkdirat(&here, part, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
-        here = open(&path)?;
-    }
-    Ok(here)
+    let parts = directory.split('/').filter(|part| !part.is_empty());
+    Ok(beneath::enter(beneath::root(root.as_path())?.as_fd(), parts, Missing::Make)?)
 }

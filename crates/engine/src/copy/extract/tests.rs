@@ -1,3 +1,4 @@
+use super::super::{Anything, CopyLimits, CopyReport, Skipped};
 use super::*;
 use std::os::unix::fs::{MetadataExt, symlink};
 
@@ -29,16 +30,26 @@ fn raw(
 }
 
 fn unpack(bytes: &[u8], place: &Path, rename: Option<&str>) -> CopyReport {
-    let top = rename.map_or(Top::Keep, |name| Top::Rename(name.into()));
-    extract(bytes, std::fs::File::open(place).unwrap(), &top).unwrap()
+    let top = rename.map_or(Top::Keep, |name| Top::Names(vec![name.into()]));
+    let mut landing = landing(place, top, CopyLimits::NONE);
+    extract(bytes, &mut landing).unwrap();
+    landing.report
+}
+
+fn landing(place: &Path, top: Top, limits: CopyLimits) -> Landing<Anything> {
+    Landing::new(std::fs::File::open(place).unwrap(), top, limits, Anything)
+}
+
+fn anything(place: &Path) -> Landing<Anything> {
+    landing(place, Top::Keep, CopyLimits::NONE)
 }
 
 #[test]
-fn files_and_directories_arrive_and_set_id_bits_do_not() {
+fn files_and_directories_arrive_and_special_bits_and_strangers_permissions_do_not() {
     let place = tempfile::tempdir().unwrap();
     let bytes = archive(|builder| {
         raw(builder, b"top", EntryType::Directory, "", 0o755, b"");
-        raw(builder, b"top/run", EntryType::Regular, "", 0o6755, b"#!/bin/sh\n");
+        raw(builder, b"top/run", EntryType::Regular, "", 0o7777, b"#!/bin/sh\n");
     });
     let report = unpack(&bytes, place.path(), None);
     assert_eq!((report.files, report.bytes, report.skipped), (1, 10, vec![]));
@@ -61,8 +72,9 @@ fn the_contents_of_a_directory_go_straight_into_the_place() {
         raw(builder, b"top", EntryType::Directory, "", 0o755, b"");
         raw(builder, b"top/a/b", EntryType::Regular, "", 0o644, b"x");
     });
-    let report = extract(&bytes[..], std::fs::File::open(place.path()).unwrap(), &Top::Contents).unwrap();
-    assert_eq!((report.files, report.skipped), (1, vec![]));
+    let mut landing = landing(place.path(), Top::Names(Vec::new()), CopyLimits::NONE);
+    extract(&bytes[..], &mut landing).unwrap();
+    assert_eq!((landing.report.files, landing.report.skipped), (1, vec![]));
     assert!(place.path().join("a/b").is_file() && !place.path().join("top").exists());
 }
 
@@ -111,7 +123,7 @@ fn a_stream_that_breaks_off_leaves_no_partial_file() {
     let place = tempfile::tempdir().unwrap();
     let bytes = archive(|builder| raw(builder, b"big", EntryType::Regular, "", 0o644, &[7; 5000]));
     let cut = &bytes[..2000];
-    assert!(extract(cut, std::fs::File::open(place.path()).unwrap(), &Top::Keep).is_err());
+    assert!(extract(cut, &mut anything(place.path())).is_err());
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
 
@@ -144,7 +156,7 @@ fn a_name_without_end_is_refused_after_what_a_name_may_take() {
         });
         // Without the two empty blocks that end an archive.
         let mut stream = Endless { start: &bytes[..bytes.len() - 1024], taken: 0 };
-        let error = extract(&mut stream, std::fs::File::open(place.path()).unwrap(), &Top::Keep).unwrap_err();
+        let error = extract(&mut stream, &mut anything(place.path())).unwrap_err();
         assert_eq!(error.to_string(), "it has more than 256 KiB of headers before one entry");
         assert!(stream.taken < bytes.len() as u64 + 512 * 1024, "{kind:?}: {} bytes", stream.taken);
         // What came before, and is larger than that, has arrived.
@@ -168,4 +180,68 @@ fn a_path_that_no_program_could_open_is_left_out_and_told_in_short() {
     let why = "its path is longer than a program can open".to_owned();
     assert_eq!(report.skipped, [Skipped { path: long + "…", why }]);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+fn stopped(bytes: &[u8], landing: &mut Landing<Anything>) -> String {
+    extract(bytes, landing).unwrap_err().to_string()
+}
+
+#[test]
+fn no_more_comes_than_may_and_what_came_before_is_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| {
+        raw(builder, b"one", EntryType::Regular, "", 0o644, &[1; 1000]);
+        raw(builder, b"two", EntryType::Regular, "", 0o644, &[2; 1000]);
+        raw(builder, b"fifo", EntryType::Fifo, "", 0o644, b"");
+        raw(builder, b"three", EntryType::Regular, "", 0o644, &[3; 1000]);
+    });
+    let mut few = landing(place.path(), Top::Keep, CopyLimits { bytes: 1500, entries: 9 });
+    assert_eq!(
+        stopped(&bytes, &mut few),
+        "two has 1000 bytes, and 500 are left of what may come out of a sandbox at once"
+    );
+    assert_eq!((few.report.files, std::fs::read_dir(place.path()).unwrap().count()), (1, 1));
+    // What is left out counts, too: names without end take time without end.
+    let mut few = landing(place.path(), Top::Keep, CopyLimits { bytes: 9000, entries: 3 });
+    assert_eq!(stopped(&bytes, &mut few), "there are more files than may come out of a sandbox at once");
+    assert_eq!(few.report.files, 2);
+    let mut enough = landing(place.path(), Top::Keep, CopyLimits { bytes: 3000, entries: 4 });
+    extract(&bytes[..], &mut enough).unwrap();
+    assert_eq!((enough.report.files, enough.limits), (3, CopyLimits { bytes: 0, entries: 0 }));
+}
+
+#[test]
+fn a_file_larger_than_the_disk_is_given_up_before_it_is_begun() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("sparse").unwrap();
+        header.set_mode(0o644);
+        header.set_size(1 << 60);
+        header.set_cksum();
+        builder.get_mut().extend_from_slice(header.as_bytes());
+    });
+    let mut stream = Endless { start: &bytes[..512], taken: 0 };
+    let stop = extract(&mut stream, &mut anything(place.path())).unwrap_err();
+    assert!(matches!(stop, CopyStop::NoRoom { bytes, .. } if bytes == 1 << 60), "{stop}");
+    assert!(stream.taken < 64 * 1024, "{} bytes were taken", stream.taken);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_tree_deeper_than_tools_can_bear_is_cut_off() {
+    let place = tempfile::tempdir().unwrap();
+    let deep = |depth: usize| "d/".repeat(depth - 1) + "f";
+    let bytes = archive(|builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(1);
+        for depth in [256, 257] {
+            builder.append_data(&mut header.clone(), deep(depth), &b"x"[..]).unwrap();
+        }
+    });
+    let report = unpack(&bytes, place.path(), None);
+    let why = "it lies more than 256 directories deep".to_owned();
+    assert_eq!((report.files, report.skipped), (1, vec![Skipped { path: deep(257), why }]));
+    assert!(place.path().join(deep(256)).is_file());
 }
