@@ -29,6 +29,8 @@ pub enum AgentError {
     Inside(#[from] InsideError),
     #[error("there is no worktree '{branch}' in sandbox '{name}'")]
     NoWorktree { name: SandboxName, branch: String },
+    #[error("another sync is bringing artifacts to {}", .root.as_path().display())]
+    ArtifactsBusy { root: HostPath },
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
 }
@@ -86,6 +88,7 @@ impl Diagnostic for AgentError {
             Self::Git(_) => "git",
             Self::Inside(_) => "git-inside",
             Self::NoWorktree { .. } => "worktree-not-found",
+            Self::ArtifactsBusy { .. } => "sync-busy",
             Self::Io { .. } => "io",
         }
     }
@@ -99,6 +102,7 @@ impl Diagnostic for AgentError {
             | Self::Uncommitted { .. }
             | Self::NotAnAgents { .. }
             | Self::OtherRepository { .. }
+            | Self::ArtifactsBusy { .. }
             | Self::Unsynced { .. } => ExitCode::Conflict,
             Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
             Self::Git(GitError::Slow { .. }) | Self::Inside(InsideError::Slow { .. }) => ExitCode::Timeout,
@@ -126,6 +130,7 @@ impl Diagnostic for AgentError {
                 format!("bring it home: palisade agent sync {name}"),
                 format!("or give it up by name: --discard {name}"),
             ],
+            Self::ArtifactsBusy { .. } => one("wait for it, then try again".into()),
             Self::NoWorktree { name, .. } => one(format!("list them: palisade agent worktree ls {name}")),
             Self::Git(GitError::Old { .. }) => vec![
                 "an agent's work is merged with git merge-tree --write-tree, which older versions lack"

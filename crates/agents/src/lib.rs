@@ -2,6 +2,7 @@
 //! how the work comes home. It calls the engine and the workspace, and prints nothing.
 
 mod arrival;
+mod artifacts;
 mod background;
 mod dotenv;
 mod drift;
@@ -18,6 +19,7 @@ mod workshop;
 mod worktrees;
 
 pub use arrival::{Ready, StartRequest, Step, has_program};
+pub use artifacts::{Artifacts, ArtifactsRequest, Brought};
 pub use background::SyncEntry;
 pub use dotenv::LeftOut;
 pub use drift::Given;

@@ -43,9 +43,10 @@ fn every_json_output_is_what_its_schema_says() {
             std::process::Command::new("git").args(line.split(' ')).current_dir(instance.work()).status();
         assert!(git.unwrap().success());
     }
-    instance
-        .run(["agent", "start", "--agent", "shell", "--sync", "on-idle", "--task", "echo x > x", "project"])
-        .ok();
+    let task =
+        "echo x > x; printf '*.o\\n.npmrc\\n' >> .git/info/exclude; echo > a.o; mkfifo b.o; echo > .npmrc";
+    instance.run(["agent", "start", "--agent", "shell", "--sync", "on-idle", "--task", task, "project"]).ok();
+    std::fs::write(instance.work().join("project/a.o"), "mine").unwrap();
     let compose = "services: {api: {ports: ['80:80'], container_name: a, env_file: .env, environment: {A: '${A}', B: '${B:-b}'}}}\n";
     for (path, text) in [("compose.yaml", compose), (".gitignore", ".env\n")] {
         std::fs::write(instance.work().join("project").join(path), text).unwrap();
@@ -59,6 +60,7 @@ fn every_json_output_is_what_its_schema_says() {
         ("agent-log", vec!["agent", "log", "--sync", "--json", "project"]),
         ("agent-ls", vec!["agent", "ls", "--json"]),
         ("agent-sync", vec!["agent", "sync", "project", "--json"]),
+        ("agent-sync", vec!["agent", "sync", "project", "--json", "--artifacts"]),
         ("ls", vec!["ls", "--json"]),
         ("inspect", vec!["inspect", "idle", "--json"]),
         ("inspect", vec!["inspect", "busy", "--json"]),

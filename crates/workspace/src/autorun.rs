@@ -111,7 +111,7 @@ const DIRECTORIES: &[(&str, Runs)] = &[
 ];
 
 /// Whether a changed file runs by itself, as far as its name tells.
-fn by_name(path: &Path) -> Option<Runs> {
+pub fn by_name(path: &Path) -> Option<Runs> {
     let names: Vec<&str> = path.components().filter_map(|part| part.as_os_str().to_str()).collect();
     let (last, above) = names.split_last()?;
     let same = |known: &&(&str, Runs), name: &str| known.0.eq_ignore_ascii_case(name);

@@ -245,6 +245,11 @@ impl<'a> Tree<'a> {
         Ok(words)
     }
 
+    /// The answer of one of our scripts as it is, for names that may be anything.
+    pub(crate) async fn answer(&self, what: &'static str, script: &str) -> Result<Vec<u8>, InsideError> {
+        self.run(what, script, &[]).await
+    }
+
     async fn run(
         &self,
         what: &'static str,

@@ -7,6 +7,7 @@
 
 mod answers;
 mod apply;
+mod artifacts;
 mod autorun;
 mod exchange;
 mod facts;
@@ -26,7 +27,8 @@ mod version;
 mod worktrees;
 
 pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
-pub use autorun::{Autorun, Runs};
+pub use artifacts::{ArtifactPath, Fingerprint, InvalidArtifact, Memory, Tracked, link_stays};
+pub use autorun::{Autorun, Runs, by_name};
 pub use exchange::{Fetched, Known, Link, Progress, Wanted};
 pub use facts::{Facts, Limit};
 pub use git::{Git, GitError, Identity, Invocation, Repository};

@@ -33,6 +33,7 @@ mod agent;
 mod agent_crash;
 mod agent_sync;
 mod agents_together;
+mod artifacts;
 mod copy;
 mod environment;
 mod exec;

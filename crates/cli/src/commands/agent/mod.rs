@@ -1,5 +1,6 @@
 //! `palisade agent …`: coding agents at work on a repository, each in a sandbox of its own.
 
+mod artifacts;
 mod attach;
 pub(crate) mod background;
 mod install;

@@ -1,19 +1,20 @@
 //! `palisade agent sync`.
 
-use super::{chosen, workshop};
+use super::{artifacts, chosen, workshop};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_agents::{AgentSandbox, Branch, SyncRequest, Which};
+use palisade_agents::{AgentSandbox, Branch, Homecoming, SyncRequest, Which};
 use palisade_core::printable;
-use palisade_workspace::{BranchName, Commits, Divergence, Waits, Work};
+use palisade_workspace::{Autorun, BranchName, Commits, Divergence, Waits, Work};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Bring an agent's work home: commits, and changes that are not committed
 ///
 /// Commits move your branch forward when nothing is in the way; changes arrive in your working tree, where `git diff`
-/// shows them. What cannot be applied waits on a branch palisade/NAME, and nothing of yours is overwritten.
+/// shows them. What cannot be applied waits on a branch palisade/NAME, and nothing of yours is overwritten. With
+/// --artifacts, files that git ignores come too; those that came before are replaced, any other of yours is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name or id [default: the sandbox of the repository here]
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// All branches
     #[arg(long)]
     pub(crate) all: bool,
+    /// Also files that git ignores: these, from the top of the working tree, or all. NAME comes before it
+    #[arg(long, value_name = "PATH", num_args = 0..)]
+    pub(crate) artifacts: Option<Vec<PathBuf>>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -39,6 +43,8 @@ pub(crate) struct Synced {
     branches: Vec<SyncedBranch>,
     /// Branches and worktrees whose names cannot come home.
     unnameable: usize,
+    /// With `--artifacts`: what came of each working tree.
+    artifacts: Vec<artifacts::SyncedArtifacts>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,9 +74,15 @@ enum CommitsState {
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SyncedAutorun {
+pub(crate) struct SyncedAutorun {
     path: String,
     why: &'static str,
+}
+
+impl SyncedAutorun {
+    pub(super) fn new(file: &Autorun) -> Self {
+        Self { path: shown(&file.path), why: file.runs.told() }
+    }
 }
 
 impl SyncedBranch {
@@ -91,8 +103,7 @@ impl SyncedBranch {
             Work::Laid { paths } => laid.extend(paths.iter().map(|path| shown(path))),
             Work::Waiting { why } => waits = waits.or_else(|| Some(reason(why))),
         }
-        let autorun = branch.autorun.iter();
-        let autorun = autorun.map(|file| SyncedAutorun { path: shown(&file.path), why: file.runs.told() });
+        let autorun = branch.autorun.iter().map(SyncedAutorun::new);
         Self {
             name: printable(branch.name.as_str()),
             commits,
@@ -105,6 +116,7 @@ impl SyncedBranch {
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let paths = arguments.artifacts.as_deref().map(artifacts::paths).transpose()?;
     let workshop = workshop(context)?;
     let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
     let which = match &arguments.worktree {
@@ -117,15 +129,29 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     };
     let on_divergence = if arguments.merge { Divergence::Merge } else { Divergence::Wait };
     let most = context.settings.max_fetch.value.0;
-    let homecoming = workshop.sync(&sandbox, &SyncRequest { which, on_divergence, most }).await?;
+    let request = SyncRequest { which, on_divergence, most };
+    let homecoming = workshop.sync(&sandbox, &request).await?;
+    if !arguments.json {
+        tell_all(&sandbox, &homecoming);
+    }
+    let brought = match paths {
+        Some(paths) => artifacts::bring(context, &workshop, &sandbox, request.which, paths).await?,
+        None => Vec::new(),
+    };
     if arguments.json {
         let branches = homecoming.branches.iter().map(SyncedBranch::new).collect();
-        output::json(&Synced { branches, unnameable: homecoming.unnameable })?;
-        return Ok(OK);
+        let artifacts = brought.iter().map(artifacts::SyncedArtifacts::new).collect();
+        output::json(&Synced { branches, unnameable: homecoming.unnameable, artifacts })?;
+    } else {
+        brought.iter().for_each(|brought| artifacts::tell(&sandbox, brought));
     }
+    Ok(OK)
+}
+
+fn tell_all(sandbox: &AgentSandbox, homecoming: &Homecoming) {
     for branch in &homecoming.branches {
-        tell(&sandbox, branch);
-        warn_of_autorun(branch);
+        tell(sandbox, branch);
+        warn_of_autorun(&printable(branch.name.as_str()), &branch.autorun);
     }
     if homecoming.unnameable > 0 {
         output::warning(&format!(
@@ -133,7 +159,6 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
             homecoming.unnameable
         ));
     }
-    Ok(OK)
 }
 
 fn tell(sandbox: &AgentSandbox, branch: &Branch) {
@@ -156,7 +181,7 @@ fn tell(sandbox: &AgentSandbox, branch: &Branch) {
     }
     match &branch.applied.work {
         Work::None => {}
-        Work::Laid { paths } => output::note(&format!("{name}: changes in {} (see git diff)", few(paths))),
+        Work::Laid { paths } => output::note(&format!("{name}: changes in {} (see git diff)", all(paths))),
         Work::Waiting { why: Waits::Commits } => {
             output::note(&format!("{name}: uncommitted changes wait for those commits"));
         }
@@ -168,30 +193,29 @@ fn tell(sandbox: &AgentSandbox, branch: &Branch) {
 }
 
 /// One short block: what to look at before going on.
-fn warn_of_autorun(branch: &Branch) {
+pub(super) fn warn_of_autorun(branch: &str, autorun: &[Autorun]) {
     const SHOWN: usize = 10;
-    if branch.autorun.is_empty() {
+    if autorun.is_empty() {
         return;
     }
     output::warning(&format!(
-        "{}: {} of the changed files run by themselves; look at them first",
-        printable(branch.name.as_str()),
-        branch.autorun.len()
+        "{branch}: {} of the changed files run by themselves; look at them first",
+        autorun.len()
     ));
-    for file in branch.autorun.iter().take(SHOWN) {
+    for file in autorun.iter().take(SHOWN) {
         output::note(&format!("  {} {}", shown(&file.path), file.runs.told()));
     }
-    if branch.autorun.len() > SHOWN {
-        output::note(&format!("  and {} more", branch.autorun.len() - SHOWN));
+    if autorun.len() > SHOWN {
+        output::note(&format!("  and {} more", autorun.len() - SHOWN));
     }
 }
 
 fn reason(why: &Waits) -> String {
     match why {
-        Waits::HostChanges(paths) => format!("you have changes in {}", few(paths)),
+        Waits::HostChanges(paths) => format!("you have changes in {}", all(paths)),
         Waits::Diverged { hosts } => format!("your branch has {hosts} that the agent lacks"),
-        Waits::Conflicts(paths) => format!("the merge has conflicts in {}", few(paths)),
-        Waits::Overlaps(paths) => format!("your newer commits change the same lines of {}", few(paths)),
+        Waits::Conflicts(paths) => format!("the merge has conflicts in {}", all(paths)),
+        Waits::Overlaps(paths) => format!("your newer commits change the same lines of {}", all(paths)),
         Waits::OtherBranch(branch) => format!("you are on {}", printable(branch.as_str())),
         Waits::OurName => {
             "branches called palisade/… show work that waits, and no agent may name them".into()
@@ -216,15 +240,20 @@ fn next(sandbox: &AgentSandbox, why: &Waits) -> String {
     }
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 
-fn few(paths: &[PathBuf]) -> String {
+fn all(paths: &[PathBuf]) -> String {
+    few(paths, paths.len() as u64)
+}
+
+/// The first of so many.
+pub(super) fn few(paths: &[PathBuf], in_all: u64) -> String {
     const SHOWN: usize = 5;
     let mut shown: Vec<String> = paths.iter().take(SHOWN).map(|path| shown(path)).collect();
-    if paths.len() > SHOWN {
-        shown.push(format!("{} more", paths.len() - SHOWN));
+    if in_all > SHOWN as u64 {
+        shown.push(format!("{} more", in_all - SHOWN as u64));
     }
     shown.join(", ")
 }

@@ -25,12 +25,16 @@ impl Teller {
     pub(super) fn step(&mut self, step: &Step) {
         match step {
             Step::Doing(what) => self.moves(format!("  {what} …")),
-            Step::Sending(progress) => self.moves(bar(progress)),
+            Step::Sending(progress) => self.progress(progress),
             step => {
                 self.clear();
                 lines(step).iter().for_each(|line| output::note(line));
             }
         }
+    }
+
+    pub(super) fn progress(&mut self, progress: &Progress) {
+        self.moves(bar(progress));
     }
 
     /// Takes what moves off the screen.

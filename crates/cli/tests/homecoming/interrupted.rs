@@ -1,35 +1,12 @@
 //! A sync that is cut off, by a kill at any step or a disk without room: refs are old or new, nothing is half there, the
 //! user's own work is untouched, and the next sync brings everything.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the test")]
 
+use crate::{git, on_a_small_disk, repository};
 use palisade_testing::tracer::{Point, Role, Surface, trace};
-use palisade_testing::{Instance, Random, is_root, palisade_binary, requires};
-use std::process::Command;
+use palisade_testing::{Instance, Random, is_root, requires};
 
 /// Kills, one in each equal part of the sync's own steps.
 const KILLS: u64 = 8;
-
-fn git(instance: &Instance, line: &str) -> String {
-    let mut command = Command::new("git");
-    command.args(line.split(' ')).current_dir(instance.work()).env("HOME", instance.home());
-    let output = command.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
-    assert!(output.status.success(), "git {line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
-
-fn repository() -> Instance {
-    let instance = Instance::with_method("bwrap");
-    let identity = "[user]\nname = Ada\nemail = ada@example.org\n";
-    std::fs::write(instance.home().join(".gitconfig"), identity).unwrap();
-    git(&instance, "init --quiet --initial-branch=main");
-    std::fs::write(instance.work().join("code"), "start\n").unwrap();
-    git(&instance, "add -A");
-    git(&instance, "commit --quiet -m start");
-    std::fs::write(instance.work().join("notes"), "the user's\n").unwrap();
-    let start = ["agent", "start", "--agent", "shell", "--name", "box", "--allow-dirty", "--task", "true"];
-    instance.run(start).ok();
-    instance
-}
 
 /// The agent commits one round and leaves another uncommitted, in a file that is there and one that is new.
 fn work(instance: &Instance, round: u64) {
@@ -96,8 +73,6 @@ fn a_sync_onto_a_full_disk_changes_nothing_and_the_next_brings_everything() {
     }
     let instance = Instance::with_method("bwrap");
     let script = r#"
-        set -e
-        mount -t tmpfs -o size=4m,mode=0755 none "$PWD"; cd "$PWD"
         git config --global user.name Ada; git config --global user.email ada@example.org
         git init -q -b main; echo 0 > code; git add -A; git commit -qm start; echo mine > notes
         "$P" agent start --agent shell --name box --allow-dirty --task 'head -c 600000 /dev/urandom > noise
@@ -112,12 +87,7 @@ fn a_sync_onto_a_full_disk_changes_nothing_and_the_next_brings_everything() {
         "$P" agent sync box >&2
         git status --porcelain; git log --format=%s; cat code; wc -c < more; ls .git/objects/pack | grep tmp || true
     "#;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-c", script]).env_clear();
-    for (name, value) in instance.command(["--version"]).get_envs() {
-        command.env(name, value.unwrap());
-    }
-    let outcome = Instance::finish(command.env("P", palisade_binary()).current_dir(instance.work()));
+    let outcome = on_a_small_disk(&instance, script);
     let told: Vec<&str> = outcome.stdout.lines().filter(|line| !line.ends_with(": done")).collect();
     let expected = [
         "mine", "mine", "mine", "mine", "mine", " M code", " A more", "?? notes", "noise", "start", "1",
