@@ -19,6 +19,7 @@ mod overriding;
 mod parameterise;
 mod ports;
 mod project;
+mod reach;
 mod role;
 mod secrets;
 mod slots;
@@ -46,6 +47,10 @@ pub use overriding::{
 pub use parameterise::{Parameterised, PortVariable, Untouched, parameterise};
 pub use ports::{Port, Protocol, Published};
 pub use project::usable_name;
+pub use reach::{
+    HostRequest, HostRequests, HostVariables, NotAgreed, SourceScan, VariableValue, host_requests,
+    not_agreed, scan_sources, trust_prefix,
+};
 pub use role::Role;
 pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};
 pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, SlotTurn, Slots, Stage};

@@ -37,6 +37,9 @@ const NEEDED: &[&str] = &[
 ];
 const NEEDED_PREFIXES: &[&str] = &["DOCKER_", "BUILDKIT_", "BUILDX_", "LC_", "XDG_"];
 
+/// By default Compose takes included files from repositories and registries, before anybody could look at what it reads.
+const REMOTE: [&str; 2] = ["COMPOSE_EXPERIMENTAL_GIT_REMOTE", "COMPOSE_EXPERIMENTAL_OCI_REMOTE"];
+
 /// All variables of the Compose that is started.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ComposeEnvironment(Vec<(OsString, OsString)>);
@@ -53,7 +56,17 @@ impl ComposeEnvironment {
         let kept = host
             .into_iter()
             .filter(|(name, _)| !among(declared, name) && (is_needed(name) || among(granted, name)));
-        Self(kept.collect())
+        let mut kept: Vec<_> = kept.collect();
+        kept.extend(REMOTE.map(|name| (name.into(), "false".into())));
+        Self(kept)
+    }
+
+    /// Lets Compose fetch files from other machines, which the user has agreed to.
+    pub fn with_remote_files(mut self) -> Self {
+        for (_, value) in self.0.iter_mut().filter(|(name, _)| REMOTE.iter().any(|it| name == it)) {
+            *value = "true".into();
+        }
+        self
     }
 
     pub(super) fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
@@ -85,8 +98,17 @@ mod tests {
         let names =
             |names: &[&str]| names.iter().map(|it| VariableName::new(it).unwrap()).collect::<Vec<_>>();
         let environment = ComposeEnvironment::of(host, &names(&["USER"]), &names(&["AWS_KEY"]));
+        let remote = |environment: &ComposeEnvironment| {
+            environment
+                .variables()
+                .filter(|it| REMOTE.iter().any(|name| it.0 == *name))
+                .map(|it| it.1.to_owned())
+                .collect::<Vec<_>>()
+        };
         let kept: Vec<&OsStr> = environment.variables().map(|(name, _)| name).collect();
-        assert_eq!(kept, ["PATH", "DOCKER_HOST", "AWS_KEY", "LC_ALL"]);
-        assert_eq!(format!("{environment:?}"), r#"["PATH", "DOCKER_HOST", "AWS_KEY", "LC_ALL"]"#);
+        assert_eq!(kept, [&["PATH", "DOCKER_HOST", "AWS_KEY", "LC_ALL"][..], &REMOTE].concat());
+        assert!(!format!("{environment:?}").contains("\"x\""));
+        assert_eq!(remote(&environment), ["false", "false"]);
+        assert_eq!(remote(&environment.with_remote_files()), ["true", "true"]);
     }
 }
