@@ -39,6 +39,11 @@ pub(crate) struct GlobalFlags {
 pub(crate) enum Command {
     Agent(commands::agent::Arguments),
     Init(Box<commands::init::Arguments>),
+    #[command(name = "impl")]
+    Implement(commands::implement::Arguments),
+    Done(commands::done::Arguments),
+    Sandbox(commands::sandbox::Arguments),
+    Slots(commands::slots::Arguments),
     Run(commands::run::Arguments),
     Create(commands::create::Arguments),
     Start(commands::start::Arguments),

@@ -395,6 +395,15 @@ pub(crate) fn proxies() -> Vec<(String, Secret)> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), Secret::new(value(name)?)))).collect()
 }
 
+pub(crate) fn home_directory() -> Result<PathBuf, Failure> {
+    std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(|| Failure::Told {
+        code: "no-home",
+        exit: ExitCode::Configuration,
+        message: "HOME is not set to an absolute path".into(),
+        hints: vec!["set HOME".into()],
+    })
+}
+
 /// As the XDG specification has it: the variable when it is an absolute path, else a place in the home directory.
 fn base_directory(variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
     match std::env::var_os(variable).map(PathBuf::from) {

@@ -1,5 +1,6 @@
 //! Every way a command can fail, and how it is told: `error:`, the causes, and a `hint:` each.
 
+use crate::commands::sandbox::{last_words, unmet};
 use crate::{Status, output};
 use palisade_agents::AgentError;
 use palisade_config::ConfigError;
@@ -7,7 +8,7 @@ use palisade_config::manifest::EnvironmentError;
 use palisade_core::{BackendError, Diagnostic, ExitCode};
 use palisade_engine::EngineError;
 use palisade_images::ImageError;
-use palisade_provision::OnboardingError;
+use palisade_provision::{OnboardingError, ProvisionError};
 use palisade_store::StoreError;
 
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) enum Failure {
     Agent(Box<AgentError>),
     Image(Box<ImageError>),
     Onboarding(Box<OnboardingError>),
+    Provision(Box<ProvisionError>),
     /// Found by this program itself.
     Told {
         code: &'static str,
@@ -54,6 +56,7 @@ impl Failure {
             Self::Agent(error) => error.code(),
             Self::Image(error) => error.code(),
             Self::Onboarding(error) => error.code(),
+            Self::Provision(error) => error.code(),
             Self::Told { code, .. } => code,
         }
     }
@@ -72,8 +75,18 @@ impl Failure {
             Self::Agent(error) => tell(error.as_ref()),
             Self::Image(error) => tell(error.as_ref()),
             Self::Onboarding(error) => tell(error.as_ref()),
+            Self::Provision(error) => {
+                // Many things may be missing at once, each with its own remedy.
+                if let ProvisionError::Unmet { files, secrets } = error.as_ref() {
+                    unmet(files, secrets).iter().for_each(|line| output::note(line));
+                    tracing::debug!(code = error.code(), "failed");
+                    return error.exit() as Status;
+                }
+                let words = last_words(error.services());
+                tell_with(error.as_ref(), &words)
+            }
             Self::Told { code, exit, message, hints } => {
-                output::error(&message, &[], &hints);
+                output::error(&message, &[], &[], &hints);
                 tracing::debug!(code, "failed");
                 exit as Status
             }
@@ -82,6 +95,11 @@ impl Failure {
 }
 
 fn tell(error: &dyn Diagnostic) -> Status {
+    tell_with(error, &[])
+}
+
+/// `details` stand between what failed and what to do.
+fn tell_with(error: &dyn Diagnostic, details: &[String]) -> Status {
     let mut causes = Vec::new();
     let message = error.to_string();
     let mut source = error.source();
@@ -93,7 +111,7 @@ fn tell(error: &dyn Diagnostic) -> Status {
         }
         source = cause.source();
     }
-    output::error(&message, &causes, &error.hints());
+    output::error(&message, &causes, details, &error.hints());
     tracing::debug!(code = error.code(), "failed");
     error.exit() as Status
 }
@@ -119,6 +137,12 @@ impl From<ImageError> for Failure {
 impl From<OnboardingError> for Failure {
     fn from(error: OnboardingError) -> Self {
         Self::Onboarding(Box::new(error))
+    }
+}
+
+impl From<ProvisionError> for Failure {
+    fn from(error: ProvisionError) -> Self {
+        Self::Provision(Box::new(error))
     }
 }
 

@@ -11,6 +11,7 @@ mod detach;
 mod failure;
 mod keyboard;
 mod logging;
+mod moving;
 mod output;
 #[cfg(test)]
 mod reference;

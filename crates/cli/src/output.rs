@@ -34,10 +34,13 @@ fn label(colour: &str, text: &str) -> String {
     Colours::of_stderr().paint(colour, text)
 }
 
-pub(crate) fn error(message: &str, causes: &[String], hints: &[String]) {
+pub(crate) fn error(message: &str, causes: &[String], details: &[String], hints: &[String]) {
     eprintln!("{} {message}", label("1;31", "error:"));
     for cause in causes {
         eprintln!("  {} {cause}", label("31", "cause:"));
+    }
+    for detail in details {
+        eprintln!("{detail}");
     }
     for hint in hints {
         eprintln!("{} {hint}", label("1;36", "hint:"));

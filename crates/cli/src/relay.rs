@@ -218,15 +218,15 @@ pub(crate) fn refused(program: &str, directory: &str, refusal: &Refusal) -> Stat
     };
     match refusal.code {
         RefusalCode::Exec if refusal.errno == ENOENT => {
-            output::error(&format!("{program}: command not found in the sandbox"), &[], &[]);
+            output::error(&format!("{program}: command not found in the sandbox"), &[], &[], &[]);
             NOT_FOUND
         }
         RefusalCode::Cwd => {
-            output::error(&format!("cannot enter {directory} in the sandbox: {reason}"), &[], &[]);
+            output::error(&format!("cannot enter {directory} in the sandbox: {reason}"), &[], &[], &[]);
             CANNOT_EXECUTE
         }
         _ => {
-            output::error(&format!("{program}: cannot be started in the sandbox: {reason}"), &[], &[]);
+            output::error(&format!("{program}: cannot be started in the sandbox: {reason}"), &[], &[], &[]);
             CANNOT_EXECUTE
         }
     }

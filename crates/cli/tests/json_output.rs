@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[test]
 fn every_json_output_is_what_its_schema_says() {
     // The image of bash is in the engine of the tests, so nothing is built.
-    requires!(bwrap, docker);
+    requires!(bwrap, docker, compose);
     let instance = Instance::with_method("bwrap");
     let project = instance.work().join(".palisade");
     std::fs::create_dir(&project).unwrap();
@@ -79,6 +79,14 @@ fn every_json_output_is_what_its_schema_says() {
         ("wrap", vec!["wrap", "--ls", "--json"]),
     ];
     let schemas = schemas();
+    let worktree = with_services(&instance);
+    for (name, words) in
+        [("sandbox-status", ["sandbox", "status", "--json"].as_slice()), ("slots", &["slots", "--json"])]
+    {
+        let printed = Instance::finish(instance.command(words).current_dir(&worktree)).ok().json();
+        conforms(name, &printed, &schemas[name]);
+    }
+    Instance::finish(instance.command(["done"]).current_dir(&worktree)).ok();
     for (name, arguments) in &seen {
         let printed = instance.run(arguments).ok().json();
         conforms(name, &printed, &schemas[*name]);
@@ -98,10 +106,27 @@ fn every_json_output_is_what_its_schema_says() {
     conforms("gc", &cleaned, &schemas["gc"]);
 
     let mut tried: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
-    tried.push("logs");
+    tried.extend(["logs", "sandbox-status", "slots"]);
     tried.sort_unstable();
     tried.dedup();
     assert_eq!(schemas.keys().collect::<Vec<_>>(), tried, "every schema is tried against a real output here");
+}
+
+/// A worktree whose services run.
+fn with_services(instance: &Instance) -> PathBuf {
+    let root = instance.work().join("project");
+    let infra = "[project]\nname = 'shop'\n[sandbox.health]\n[sandbox.ports]\nWEB = 20900\n";
+    let services = "services:\n  web:\n    image: palisade-services\n    command: sh -c 'touch /www/index.html; exec httpd -f -h /www'\n    \
+                    stop_grace_period: 0s\n    ports: ['${WEB}:80']\n";
+    std::fs::create_dir(root.join(".devops-ai")).unwrap();
+    std::fs::write(root.join(".devops-ai/infra.toml"), infra).unwrap();
+    std::fs::write(root.join("docker-compose.yml"), services).unwrap();
+    for line in ["add .", "-c user.name=A -c user.email=a@b commit -qm services"] {
+        let git = std::process::Command::new("git").args(line.split(' ')).current_dir(&root).status();
+        assert!(git.unwrap().success());
+    }
+    Instance::finish(instance.command(["impl", "pay/M1"]).current_dir(&root)).ok();
+    root.with_file_name("shop-impl-pay-M1")
 }
 
 fn schemas() -> BTreeMap<String, Value> {

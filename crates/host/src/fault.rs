@@ -102,6 +102,30 @@ steps! {
     WrapWritten = "wrap.written",
     /// A wrapper is one no more; its record and its script are there.
     WrapRemoving = "wrap.removing",
+    /// A slot is taken for services; there is no worktree.
+    ProvisionClaimed = "provision.claimed",
+    /// The worktree is made; the slot does not say so.
+    ProvisionWorktree = "provision.worktree",
+    /// The files are copied.
+    ProvisionFiles = "provision.files",
+    /// The secrets are known, and written nowhere.
+    ProvisionSecrets = "provision.secrets",
+    /// The variables that are no secrets are written.
+    ProvisionEnvironment = "provision.environment",
+    /// The secrets are written.
+    ProvisionSecretsWritten = "provision.secrets-written",
+    /// The override of the compose file is written.
+    ProvisionOverride = "provision.override",
+    /// The services are started.
+    ProvisionUp = "provision.up",
+    /// The services are healthy.
+    ProvisionHealthy = "provision.healthy",
+    /// The services are gone, with their volumes.
+    FinishDown = "finish.down",
+    /// The secrets are gone.
+    FinishSecrets = "finish.secrets",
+    /// The worktree is gone; the slot is there.
+    FinishWorktree = "finish.worktree",
     /// A collection has found something to do, and done nothing.
     CollectFound = "collect.found",
     /// A dead process's intent is settled.

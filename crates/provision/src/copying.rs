@@ -96,6 +96,13 @@ pub fn copy(
     if failures.is_empty() { Ok((outcomes, digests)) } else { Err(failures) }
 }
 
+/// The digest of a file as it lies in a worktree; `None` when it is no plain file or cannot be read.
+pub(crate) fn digest_of(worktree: &HostPath, path: &ProjectPath) -> Option<String> {
+    let file = open_beneath(worktree.as_path(), path.as_str(), OFlags::RDONLY).ok()?;
+    let file = regular(File::from(file), worktree.clone()).ok()?;
+    Digest::of(file).ok().map(|digest| digest.to_string())
+}
+
 fn source(main: &HostPath, path: &ProjectPath) -> Result<File, FileFailureCause> {
     let place = main.join(path.as_str());
     match open_beneath(main.as_path(), path.as_str(), OFlags::RDONLY) {

@@ -5,7 +5,12 @@
 //! with every character that means something there escaped. Tried against the real Compose by
 //! `tests/env_file.rs`.
 
-use palisade_core::VariableName;
+use palisade_core::{Secret, VariableName};
+
+/// The file of a slot with the ports, the project's variables and the name of its compose project.
+pub(crate) const SANDBOX: &str = ".env.sandbox";
+/// The file of a slot with the secrets.
+pub(crate) const SECRETS: &str = ".env.secrets";
 
 /// The longest value: as much as one variable may have on Linux, less its name.
 pub const LONGEST_VALUE: usize = 120 * 1024;
@@ -60,6 +65,42 @@ fn double_quoted(file: &mut String, value: &str) {
     file.push('"');
 }
 
+/// The variables of a file that [`write`] wrote; what it cannot have written ends the list.
+pub(crate) fn read(file: &str) -> Vec<(VariableName, Secret)> {
+    let mut found = Vec::new();
+    let mut rest = file;
+    while let Some((name, value)) = rest.split_once('=') {
+        let Ok(name) = VariableName::new(name) else { break };
+        let Some((value, after)) = unquoted(value) else { break };
+        found.push((name, Secret::new(value)));
+        rest = after.strip_prefix('\n').unwrap_or(after);
+    }
+    found
+}
+
+/// A quoted value, and what comes after it.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    if let Some(text) = text.strip_prefix('\'') {
+        let (value, after) = text.split_once('\'')?;
+        return Some((value.to_owned(), after));
+    }
+    let text = text.strip_prefix('"')?;
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                'r' => value.push('\r'),
+                escaped => value.push(escaped),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +132,18 @@ mod tests {
         assert_eq!(refused("a\0b"), "the value of TOKEN holds a NUL, which no variable can");
         let long = "x".repeat(LONGEST_VALUE + 1);
         assert!(refused(&long).starts_with("the value of TOKEN is longer than 122880 bytes"));
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let values = ["", "plain", "it's $5", "C:\\", "'\r\n\"", " two\nlines=1 ", "\\n", "A='b'\nB='c'"];
+        let mut file = String::new();
+        for (index, value) in values.iter().enumerate() {
+            write(&mut file, &VariableName::new(&format!("V{index}")).unwrap(), value).unwrap();
+        }
+        let read = read(&file);
+        assert_eq!(read.iter().map(|(_, value)| value.expose()).collect::<Vec<_>>(), values);
+        assert_eq!(read[7].0.as_str(), "V7");
+        assert!(super::read("A=b\n").is_empty() && super::read("A='b").is_empty());
     }
 }

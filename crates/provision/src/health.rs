@@ -190,7 +190,7 @@ impl HealthGate {
 
 impl Attempt {
     /// A redirection is an answer of a service that works.
-    fn is_success(self) -> bool {
+    pub(crate) fn is_success(self) -> bool {
         matches!(self, Attempt::Status(200..=399))
     }
 }

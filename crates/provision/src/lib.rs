@@ -4,6 +4,7 @@
 //! - Planning is pure: what is found in a compose file and what is changed in it are functions of its text.
 //! - A file is edited in place, at the bytes of the value that changes; all other bytes stay.
 
+mod action;
 mod child;
 mod compose;
 mod copying;
@@ -27,6 +28,11 @@ mod stack;
 mod suggestion;
 mod yaml;
 
+pub use action::{
+    Answer, Collected, Collecting, Collection, Content, Counts, Doing, Event, Force, HealthState,
+    HealthStatus, Options, ProvisionError, ProvisionedFile, Provisioner, Question, ReportedSecret,
+    SandboxState, SandboxStatus, SlotSummary, Surface,
+};
 pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
 pub use copying::{Changed, CopyOutcome, DeclaredFile, Digests, FileFailure, FileFailureCause, copy};
 pub use discovery::{Collision, Findings, MissingFile, ProjectTree, discover};
@@ -57,8 +63,8 @@ pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slot
 pub use stack::{
     Build, ComposeEnvironment, ContainerHealth, ContainerState, FailedService, LogRange, Model, ModelNetwork,
     ModelService, ModelSource, ModelVolume, OLDEST_COMPOSE, Progress, PublishedPort, PublishedState,
-    Redactor, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState, Stack, StackError,
-    StackPatience, Volumes, project_name,
+    Recreate, Redactor, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState, Stack,
+    StackError, StackPatience, Volumes, project_name,
 };
 pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

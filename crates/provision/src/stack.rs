@@ -80,6 +80,14 @@ pub enum Volumes {
     Remove,
 }
 
+/// Which containers are made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recreate {
+    /// Those of services that are others now than when they were started.
+    Changed,
+    All,
+}
+
 /// Which part of the logs is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogRange {
@@ -118,8 +126,21 @@ impl Stack {
     }
 
     /// Brings every service up, or tells which failed and what it last said. What came up stays up.
-    pub async fn up(&self, mut progress: impl FnMut(Progress)) -> Result<(), StackError> {
-        let compose = self.compose(&["up", "--detach", "--remove-orphans"]);
+    pub async fn up(&self, progress: impl FnMut(Progress)) -> Result<(), StackError> {
+        self.up_with(Recreate::Changed, progress).await
+    }
+
+    /// As [`Stack::up`], with a say in which containers are made anew.
+    pub async fn up_with(
+        &self,
+        recreate: Recreate,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<(), StackError> {
+        let mut arguments = vec!["up", "--detach", "--remove-orphans"];
+        if recreate == Recreate::All {
+            arguments.push("--force-recreate");
+        }
+        let compose = self.compose(&arguments);
         let mut said = Vec::new();
         let ended = compose
             .follow(Some(self.patience.silence), |line| {
@@ -151,7 +172,7 @@ impl Stack {
         arguments: &[&str],
         mut progress: impl FnMut(Progress),
     ) -> Result<(), StackError> {
-        let compose = self.compose(arguments);
+        let compose = Compose::by_name(self, arguments);
         let mut said = Vec::new();
         let followed = compose.follow(None, |line| {
             let line = self.redactor.line(line);
@@ -167,7 +188,7 @@ impl Stack {
 
     /// Every container of the project, also those that have ended.
     pub async fn states(&self) -> Result<Vec<ServiceState>, StackError> {
-        let compose = self.compose(&["ps", "--all", "--format", "json"]);
+        let compose = Compose::by_name(self, &["ps", "--all", "--format", "json"]);
         let told = compose.answer(self.patience.answer).await?.success("ask for the services' states")?;
         states::read(&told)
     }
@@ -202,8 +223,7 @@ impl Stack {
         arguments.push("--");
         arguments.extend(services.iter().map(String::as_str));
         let mut last = String::new();
-        let ended = self
-            .compose(&arguments)
+        let ended = Compose::by_name(self, &arguments)
             .follow(silence, |said| {
                 // Compose clears the terminal's line before each, even where there is no terminal.
                 last = self.redactor.line(said.strip_prefix("\u{1b}[2K").unwrap_or(said));

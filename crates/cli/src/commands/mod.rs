@@ -7,11 +7,13 @@ pub(crate) mod config;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod done;
 pub(crate) mod egress;
 pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod gc;
 pub(crate) mod git_transport;
+pub(crate) mod implement;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod keeper;
@@ -19,8 +21,10 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod rm;
 pub(crate) mod run;
+pub(crate) mod sandbox;
 pub(crate) mod sessions;
 pub(crate) mod shell;
+pub(crate) mod slots;
 pub(crate) mod start;
 pub(crate) mod stop;
 pub(crate) mod trust;
@@ -93,6 +97,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Logs(arguments) => logs::run(context, &arguments).await,
         Command::Cp(arguments) => cp::run(context, &arguments).await,
         Command::Init(arguments) => init::run(context, &arguments).await,
+        Command::Implement(arguments) => implement::run(&arguments).await,
+        Command::Done(arguments) => done::run(&arguments).await,
+        Command::Sandbox(arguments) => sandbox::run(&arguments).await,
+        Command::Slots(arguments) => slots::run(&arguments),
         Command::Gc(arguments) => gc::run(context, &arguments).await,
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),

@@ -116,7 +116,16 @@ const DEVELOPMENT: &[Variable] = &[
 
 /// Words of the sources in the form of a variable that are none of ours: a word of the kernel's, and what programs that
 /// we start are told.
-const NOT_OURS: &[&str] = &["RTM_NEWADDR", "LC_ALL", "BASH_ENV", "EAI_AGAIN", "SOURCE_DATE_EPOCH"];
+const NOT_OURS: &[&str] = &[
+    "RTM_NEWADDR",
+    "LC_ALL",
+    "BASH_ENV",
+    "EAI_AGAIN",
+    "SOURCE_DATE_EPOCH",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
 const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "COMPOSE_", "GIT_"];
 

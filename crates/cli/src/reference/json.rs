@@ -37,6 +37,11 @@ fn outputs() -> Vec<Output> {
             "palisade init",
             "With `--check`: what the project's services need, and what of it is not declared.",
         ),
+        output::<palisade_provision::SandboxStatus>(
+            "palisade sandbox status",
+            "The sandbox of the worktree here: its slot, its services and their health.",
+        ),
+        output::<Vec<palisade_provision::SlotSummary>>("palisade slots", "Every slot that is taken."),
         output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),

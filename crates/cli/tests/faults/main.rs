@@ -196,7 +196,9 @@ fn wrappers(instance: &Instance) -> Vec<String> {
 fn every_step_there_is_is_passed_by_some_scenario() {
     requires!(bwrap);
     let passed: BTreeSet<String> = Scenario::ALL.into_iter().flat_map(passed).collect();
-    let all: BTreeSet<String> = Step::ALL.iter().map(|step| step.name().to_owned()).collect();
+    // Those of services are tried in tests/provisioning, which needs an engine.
+    let here = |step: &&Step| !step.name().starts_with("provision.") && !step.name().starts_with("finish.");
+    let all: BTreeSet<String> = Step::ALL.iter().filter(here).map(|step| step.name().to_owned()).collect();
     assert_eq!(passed, all);
 }
 

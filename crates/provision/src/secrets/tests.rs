@@ -1,15 +1,10 @@
 use super::*;
+use palisade_testing::one_password_stand_in;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// A stand-in for `op`, which cannot be had here: a script that gets `read --no-newline ADDRESS`.
 fn stand_in(directory: &Path, script: &str) -> OnePassword {
-    let program = directory.join("op");
-    fs::write(&program, format!("#!/bin/sh\n[ \"$1 $2\" = 'read --no-newline' ] || exit 99\n{script}\n"))
-        .unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    OnePassword { program, ..OnePassword::default() }
+    OnePassword { program: one_password_stand_in(directory, script), ..OnePassword::default() }
 }
 
 fn declared(name: &str, reference: &str) -> DeclaredSecret {

@@ -53,6 +53,15 @@ impl<'a> Compose<'a> {
         compose
     }
 
+    /// By the project's name alone: what was started is looked at, stopped and removed whatever became of its files.
+    pub(super) fn by_name(stack: &'a Stack, arguments: &[&str]) -> Self {
+        let mut compose = Self::bare(stack, &[]);
+        compose.command.args(["--project-name", &stack.project, "--progress", "plain", "--ansi", "never"]);
+        // In a worktree Compose would find the files after all.
+        compose.command.args(arguments).current_dir("/");
+        compose
+    }
+
     /// Without the project's files, for questions about Compose itself.
     pub(super) fn bare(stack: &'a Stack, arguments: &[&str]) -> Self {
         let mut command = Command::new(&stack.docker);

@@ -7,6 +7,7 @@ use std::fmt;
 
 /// One container of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceState {
     pub service: String,
     /// The container's own name.
@@ -20,6 +21,7 @@ pub struct ServiceState {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerState {
     Created,
@@ -35,6 +37,7 @@ pub enum ContainerState {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerHealth {
     Starting,
@@ -44,6 +47,7 @@ pub enum ContainerHealth {
 
 /// A port of the host's that leads to the container.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishedState {
     pub published: u16,
     pub target: u16,

@@ -108,7 +108,7 @@ pub(crate) fn git() -> Git {
     Git::new(found.unwrap_or_else(|| "git".into()), std::env::vars_os())
 }
 
-fn here() -> Result<HostPath, Failure> {
+pub(crate) fn here() -> Result<HostPath, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::failed("io", format!("no current directory: {error}")))?;
     HostPath::new(here).map_err(|error| Failure::failed("io", error.to_string()))

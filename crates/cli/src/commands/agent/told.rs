@@ -1,60 +1,43 @@
 //! What happens on an agent's way, told as it happens: a line for each step, and one line that moves for a transfer.
 
+use crate::moving::MovingLine;
 use crate::output;
 use palisade_agents::{LoadedFile, Loader, Step, Surroundings};
 use palisade_core::printable;
 use palisade_workspace::{Arrival, Progress};
-use std::io::IsTerminal;
 
 /// Cells of a transfer's bar.
 const WIDTH: usize = 24;
 
-/// On a terminal, what is under way is one line that moves and goes when it is done; elsewhere only the results are told.
+/// What is under way is a line that moves; results stay.
 #[derive(Debug)]
 pub(super) struct Teller {
-    terminal: bool,
-    /// What is on the screen and has no end yet.
-    moving: Option<String>,
+    moving: MovingLine,
 }
 
 impl Teller {
     pub(super) fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), moving: None }
+        Self { moving: MovingLine::new() }
     }
 
     pub(super) fn step(&mut self, step: &Step) {
         match step {
-            Step::Doing(what) => self.moves(format!("  {what} …")),
+            Step::Doing(what) => self.moving.show(format!("  {what} …")),
             Step::Sending(progress) => self.progress(progress),
             step => {
-                self.clear();
+                self.moving.clear();
                 lines(step).iter().for_each(|line| output::note(line));
             }
         }
     }
 
     pub(super) fn progress(&mut self, progress: &Progress) {
-        self.moves(bar(progress));
+        self.moving.show(bar(progress));
     }
 
     /// Takes what moves off the screen.
     pub(super) fn clear(&mut self) {
-        if self.moving.take().is_some() {
-            output::moving("");
-        }
-    }
-
-    fn moves(&mut self, line: String) {
-        if self.terminal && self.moving.as_ref() != Some(&line) {
-            output::moving(&line);
-            self.moving = Some(line);
-        }
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        self.clear();
+        self.moving.clear();
     }
 }
 

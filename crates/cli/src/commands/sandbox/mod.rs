@@ -1,0 +1,86 @@
+//! `palisade sandbox …`: the services of the worktree that one is in.
+
+mod logs;
+pub(crate) mod status;
+mod told;
+
+pub(crate) use told::{Teller, last_words, unmet};
+
+use super::agent::git;
+use crate::context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_core::HostPath;
+use palisade_provision::{Changed, OnePassword, Options, Provisioner, Slots};
+
+/// Start, stop and look at the services of the worktree here
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Provision the worktree again, and start its services
+    Start(FilesFlag),
+    /// Stop the services; their data, the slot and the worktree stay
+    Stop,
+    Status(status::Arguments),
+    Logs(logs::Arguments),
+    /// Resolve the secrets again, and recreate the services whose secrets changed
+    RefreshSecrets,
+    /// Provision everything again, and recreate all services
+    Refresh(FilesFlag),
+}
+
+/// Shared by the commands that copy files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FilesFlag {
+    /// Replace provisioned files that were changed in the worktree
+    #[arg(long)]
+    pub(crate) refresh_files: bool,
+}
+
+impl FilesFlag {
+    pub(crate) fn options(&self) -> Options {
+        Options { files: if self.refresh_files { Changed::Replace } else { Changed::Keep } }
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    let (provisioner, here) = (provisioner()?, here()?);
+    let mut teller = Teller::new(false);
+    match &arguments.command {
+        Command::Start(files) => drop(provisioner.start(&here, files.options(), &mut teller).await?),
+        Command::Stop => provisioner.stop(&here, &mut teller).await?,
+        Command::Status(arguments) => status::run(&provisioner, &here, arguments).await?,
+        Command::Logs(arguments) => logs::run(&provisioner, &here, arguments).await?,
+        Command::RefreshSecrets => {
+            let services = provisioner.refresh_secrets(&here, &mut teller).await?;
+            drop(teller);
+            output::note(&match services.as_slice() {
+                [] => "No secret changed.".to_owned(),
+                services => format!("Recreated: {}", services.join(", ")),
+            });
+        }
+        Command::Refresh(files) => drop(provisioner.refresh(&here, files.options(), &mut teller).await?),
+    }
+    Ok(OK)
+}
+
+/// With this user's slots, git and environment.
+pub(crate) fn provisioner() -> Result<Provisioner, Failure> {
+    let slots = context::home_directory()?.join(".devops-ai/slots");
+    let slots = HostPath::new(slots).map_err(|error| Failure::failed("io", error.to_string()))?;
+    Ok(Provisioner {
+        git: git(),
+        slots: Slots::at(slots),
+        one_password: OnePassword::default(),
+        environment: std::env::vars_os().collect(),
+    })
+}
+
+pub(crate) fn here() -> Result<HostPath, Failure> {
+    super::agent::here()
+}

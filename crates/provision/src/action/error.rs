@@ -1,0 +1,241 @@
+//! Everything that may stand between a person and a running stack, and what to do about it.
+
+use crate::copying::FileFailure;
+use crate::env_file::UnwritableValue;
+use crate::feature::Feature;
+use crate::health::HealthError;
+use crate::secrets::SecretFailure;
+use crate::slots::SlotError;
+use crate::stack::{FailedService, StackError};
+use palisade_config::ConfigError;
+use palisade_config::infra::INFRA_FILE;
+use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, ProjectPath, printable};
+use palisade_workspace::{BranchName, GitError, NotUsable, Unfinished};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProvisionError {
+    #[error(transparent)]
+    Repository(NotUsable),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    #[error(transparent)]
+    Health(#[from] HealthError),
+    #[error(transparent)]
+    Unwritable(#[from] UnwritableValue),
+    #[error("{root} has no {INFRA_FILE}, which says what its sandboxes need")]
+    NotOnboarded { root: HostPath },
+    #[error("{worktree} has no {file}")]
+    NoComposeFile { worktree: HostPath, file: ProjectPath },
+    #[error("{branch} is checked out at {at} already")]
+    BranchInUse { branch: BranchName, at: HostPath },
+    #[error("{worktree} is at {}, not at {wanted}", .found.as_ref().map_or("no branch", BranchName::as_str))]
+    OnAnotherBranch { worktree: HostPath, wanted: BranchName, found: Option<BranchName> },
+    #[error("{path} exists, and is no worktree of this repository")]
+    InTheWay { path: HostPath },
+    #[error("{worktree} exists, and its services do not run")]
+    NotStarted { worktree: HostPath },
+    #[error("the services of {feature} run already, from {worktree}")]
+    Running { feature: Feature, worktree: HostPath },
+    #[error("another command works on slot {slot}")]
+    Busy { slot: String },
+    #[error("the removal of {feature} was begun and interrupted")]
+    BeingRemoved { feature: Feature },
+    /// Told in a form of its own, since there may be many.
+    #[error("{} of what the sandbox needs could not be had", .files.len() + .secrets.len())]
+    Unmet { files: Vec<FileFailure>, secrets: Vec<SecretFailure> },
+    #[error("{directory} is in no worktree of a sandbox")]
+    NoSandboxHere { directory: HostPath },
+    #[error("there is no sandbox of {feature}")]
+    UnknownFeature { feature: Feature },
+    #[error("several projects have a sandbox of {feature}: {}", .projects.join(", "))]
+    Ambiguous { feature: Feature, projects: Vec<String> },
+    #[error("{worktree} holds work that nobody else has:{}", listed(.work))]
+    UnfinishedWork { feature: Feature, worktree: HostPath, work: Box<Unfinished> },
+    #[error("{worktree} could not be removed whole: {source}")]
+    NotRemoved {
+        worktree: HostPath,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{what}: {source}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// How much of a long list is told.
+const TOLD: usize = 20;
+
+fn listed(work: &Unfinished) -> String {
+    let changes = work.changes.iter().take(TOLD).map(|change| {
+        let kind = if change.untracked() { "untracked" } else { "uncommitted" };
+        format!("\n  {kind}: {}", printable(&change.path.to_string_lossy()))
+    });
+    let commits = work.commits.iter();
+    let commits = commits.map(|commit| format!("\n  unmerged: {} {}", commit.id.short(), commit.subject));
+    let mut text: String = changes.collect();
+    if work.changes.len() > TOLD {
+        text.push_str(&format!("\n  and {} more files", work.changes.len() - TOLD));
+    }
+    text.extend(commits);
+    if work.more_commits > 0 {
+        text.push_str(&format!("\n  and {} more commits", work.more_commits));
+    }
+    text
+}
+
+impl ProvisionError {
+    /// The services that are the reason, with what they said last.
+    pub fn services(&self) -> &[FailedService] {
+        match self {
+            Self::Stack(StackError::NotUp { services, .. }) => services,
+            Self::Health(error) => error.services(),
+            _ => &[],
+        }
+    }
+
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl From<NotUsable> for ProvisionError {
+    fn from(error: NotUsable) -> Self {
+        match error {
+            NotUsable::Git(error) => Self::Git(error),
+            error => Self::Repository(error),
+        }
+    }
+}
+
+impl Diagnostic for ProvisionError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Config(error) => error.code(),
+            Self::Stack(error) => error.code(),
+            Self::Health(error) => error.code(),
+            Self::Unwritable(_) => "value-unwritable",
+            Self::Repository(_) => "repository-not-usable",
+            Self::Git(GitError::Old { .. }) => "git-too-old",
+            Self::Git(GitError::NotStarted { .. }) => "git-missing",
+            Self::Git(_) => "git",
+            Self::Slot(SlotError::NoneFree { .. }) => "no-free-slot",
+            Self::Slot(SlotError::Taken { .. }) => "slot-taken",
+            Self::Slot(SlotError::Gone { .. }) => "slot-gone",
+            Self::NotOnboarded { .. } => "project-not-onboarded",
+            Self::NoComposeFile { .. } => "compose-file-missing",
+            Self::BranchInUse { .. } => "branch-in-use",
+            Self::OnAnotherBranch { .. } => "worktree-on-another-branch",
+            Self::InTheWay { .. } => "worktree-in-the-way",
+            Self::NotStarted { .. } => "services-not-started",
+            Self::Running { .. } => "services-running",
+            Self::Busy { .. } => "sandbox-busy",
+            Self::BeingRemoved { .. } => "sandbox-being-removed",
+            Self::Unmet { .. } => "provisioning-failed",
+            Self::NoSandboxHere { .. } => "no-sandbox-here",
+            Self::UnknownFeature { .. } => "feature-not-found",
+            Self::Ambiguous { .. } => "feature-ambiguous",
+            Self::UnfinishedWork { .. } => "unfinished-work",
+            Self::NotRemoved { .. } => "worktree-not-removed",
+            Self::Io { .. } | Self::Slot(SlotError::Io { .. }) => "io",
+        }
+    }
+
+    fn exit(&self) -> ExitCode {
+        match self {
+            Self::Config(error) => error.exit(),
+            Self::Stack(error) => error.exit(),
+            Self::Health(error) => error.exit(),
+            Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
+            Self::Git(GitError::Slow { .. }) => ExitCode::Timeout,
+            Self::NotOnboarded { .. } | Self::NoComposeFile { .. } | Self::Unwritable(_) => {
+                ExitCode::Configuration
+            }
+            Self::Unmet { .. } => ExitCode::Provisioning,
+            Self::NoSandboxHere { .. } | Self::UnknownFeature { .. } => ExitCode::NotFound,
+            Self::Ambiguous { .. } => ExitCode::Usage,
+            Self::Repository(_)
+            | Self::Slot(SlotError::NoneFree { .. } | SlotError::Taken { .. } | SlotError::Gone { .. })
+            | Self::BranchInUse { .. }
+            | Self::OnAnotherBranch { .. }
+            | Self::InTheWay { .. }
+            | Self::NotStarted { .. }
+            | Self::Running { .. }
+            | Self::Busy { .. }
+            | Self::BeingRemoved { .. }
+            | Self::UnfinishedWork { .. } => ExitCode::Conflict,
+            Self::Git(_) | Self::Io { .. } | Self::NotRemoved { .. } | Self::Slot(SlotError::Io { .. }) => {
+                ExitCode::Failed
+            }
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let one = |hint: String| vec![hint];
+        match self {
+            Self::Config(error) => error.hints(),
+            Self::Stack(error) => {
+                let mut hints = error.hints();
+                hints.push("then go on, from the worktree, with: palisade sandbox start".into());
+                hints
+            }
+            Self::Health(error) => error.hints(),
+            Self::Repository(error) => one(error.hint().into()),
+            Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => {
+                one("install a current git".into())
+            }
+            Self::NotOnboarded { .. } => one("write it once: palisade init".into()),
+            Self::NoComposeFile { file, .. } => {
+                one(format!("a worktree has what is committed: git add {file} && git commit"))
+            }
+            Self::BranchInUse { .. } => one("work there, or choose another name or milestone".into()),
+            Self::OnAnotherBranch { wanted, .. } => {
+                one(format!("go back in it: git switch {wanted}; or choose another name or milestone"))
+            }
+            Self::InTheWay { .. } => one("move it away, or choose another name or milestone".into()),
+            Self::NotStarted { worktree } => {
+                vec![
+                    format!("start them: cd {worktree} && palisade sandbox start"),
+                    "or have them started by the same command: --start".into(),
+                ]
+            }
+            Self::Running { worktree, .. } => {
+                one(format!("look at them: cd {worktree} && palisade sandbox status"))
+            }
+            Self::Busy { .. } => one("wait for it to end, then try again".into()),
+            Self::BeingRemoved { feature } => one(format!("finish it: palisade done {feature}")),
+            Self::NoSandboxHere { .. } | Self::UnknownFeature { .. } => {
+                one("list them: palisade slots".into())
+            }
+            Self::Ambiguous { .. } => one("call it in the repository that is meant".into()),
+            Self::UnfinishedWork { feature, .. } => vec![
+                "commit it, and merge or push the branch".into(),
+                format!(
+                    "or give up what is not committed; the branch stays: palisade done {feature} --force"
+                ),
+            ],
+            Self::Slot(SlotError::NoneFree { .. }) => {
+                one("end what listens there, or a sandbox: palisade slots, palisade done NAME/MILESTONE"
+                    .into())
+            }
+            Self::Slot(SlotError::Taken { .. } | SlotError::Gone { .. }) => one("try again".into()),
+            Self::NotRemoved { worktree, .. } => one(format!(
+                "a service may have left files of its own user: sudo rm -rf {worktree}, then the same command again"
+            )),
+            Self::Unmet { .. }
+            | Self::Unwritable(_)
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Slot(SlotError::Io { .. }) => Vec::new(),
+        }
+    }
+}
