@@ -7,6 +7,7 @@
 mod collision;
 mod writing;
 
+pub(crate) use collision::is_of;
 pub use collision::{NewPort, SlotCollision, SlotPort, collisions};
 
 use crate::stack::{Model, ModelService};
@@ -77,12 +78,23 @@ impl Diagnostic for UnknownServices {
 #[derive(Debug, Default)]
 struct ServiceOverride {
     forget_container_name: bool,
+    image: Option<NewImage>,
     /// `None` takes the value that Compose has for the name.
     environment: BTreeMap<String, Option<String>>,
     networks: Vec<String>,
     /// All ports of the service, in place of its own.
     ports: Option<Vec<crate::stack::PublishedPort>>,
     mounts: Vec<CodeMount>,
+    /// Where the worktree's `.git` is seen inside.
+    fenced_git: Vec<String>,
+}
+
+#[derive(Debug)]
+enum NewImage {
+    /// The service builds it: without a name, Compose names it after the sandbox and knows it for its own.
+    Unnamed,
+    /// Another service builds it.
+    Named(String),
 }
 
 #[derive(Debug, Default)]
@@ -183,8 +195,20 @@ fn service_part(
         }
         part.networks.push(key.clone());
     }
+    part.fenced_git = fenced_git(input, service);
     part.mounts = input.mounts.iter().filter(|mount| mount.service == name).cloned().collect();
     part
+}
+
+/// Where the whole worktree is written from inside, its `.git` is not: it tells the user's own git which repository to
+/// trust, and so which programs to run.
+fn fenced_git(input: &OverrideInput<'_>, service: &ModelService) -> Vec<String> {
+    let whole = |source: &str| std::path::Path::new(source) == input.worktree.as_path();
+    let mounts = service.volumes.iter().filter(|mount| mount.kind == "bind" && !mount.read_only);
+    let mounts = mounts.filter(|mount| mount.source.as_deref().is_some_and(whole));
+    mounts
+        .filter_map(|mount| Some(format!("{}/.git", mount.target.as_deref()?.trim_end_matches('/'))))
+        .collect()
 }
 
 fn undo(model: &Model, planned: &mut Override, collision: SlotCollision) {
@@ -205,6 +229,11 @@ fn undo(model: &Model, planned: &mut Override, collision: SlotCollision) {
                     };
                 }
             }
+        }
+        SlotCollision::ImageName { service, becomes, .. } => {
+            let builds = model.services.get(&service).is_some_and(|it| it.build.is_some());
+            let image = if builds { NewImage::Unnamed } else { NewImage::Named(becomes) };
+            planned.services.entry(service).or_default().image = Some(image);
         }
         SlotCollision::VolumeName { volume, .. } => {
             let name = own(&volume);

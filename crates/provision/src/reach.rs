@@ -76,6 +76,8 @@ enum Reach {
         what: &'static str,
         name: String,
     },
+    /// An image of the engine's that its build replaces.
+    Builds(String),
     /// A program that Compose starts on the host.
     Program(String),
     /// A label by which other programs on the host are steered.
@@ -97,7 +99,7 @@ enum BindAccess {
 pub fn host_requests(model: &Model, worktree: &HostPath, redactor: &Redactor) -> HostRequests {
     let mut found = Found { worktree, redactor, requests: BTreeSet::new() };
     for (name, service) in &model.services {
-        service::look(&mut found, &Asker::Service(name.clone()), service);
+        service::look(&mut found, &Asker::Service(name.clone()), service, &model.name);
     }
     shared::look(&mut found, model);
     found.requests
@@ -184,6 +186,7 @@ impl fmt::Display for Reach {
             Self::Variable(name) => write!(f, "takes {name} from your environment"),
             Self::Remote { what, address } => write!(f, "takes its {what} from {address}"),
             Self::Existing { what, name } => write!(f, "uses the {what} {name}, which is not its own"),
+            Self::Builds(name) => write!(f, "builds the image {name}, which is not its own alone"),
             Self::Program(name) => write!(f, "runs the program {name} on this machine"),
             Self::Label(name) => write!(f, "has the label {name}, which steers other programs"),
             Self::Setting { key, value } => write!(f, "sets {key} to {value}"),

@@ -1,6 +1,6 @@
 //! What two sandboxes of one project cannot both have, found in its rendered services.
 
-use crate::stack::Model;
+use crate::stack::{Model, ModelService};
 use std::fmt;
 
 /// A port of the project's, and what it is in this slot.
@@ -36,6 +36,12 @@ pub enum SlotCollision {
     HostNetwork {
         service: String,
     },
+    /// What is built under a name that every sandbox builds, or uses what is.
+    ImageName {
+        service: String,
+        image: String,
+        becomes: String,
+    },
     VolumeName {
         volume: String,
         name: String,
@@ -52,6 +58,9 @@ pub fn collisions(model: &Model, ports: &[SlotPort]) -> Vec<SlotCollision> {
     for (name, service) in &model.services {
         if let Some(container) = service.container_name.as_ref().filter(|it| !is_of(&model.name, it)) {
             found.push(SlotCollision::ContainerName { service: name.clone(), name: container.clone() });
+        }
+        if let Some((image, becomes)) = built_image(model, name) {
+            found.push(SlotCollision::ImageName { service: name.clone(), image, becomes });
         }
         if service.network_mode.as_deref() == Some("host") {
             found.push(SlotCollision::HostNetwork { service: name.clone() });
@@ -87,8 +96,18 @@ pub fn collisions(model: &Model, ports: &[SlotPort]) -> Vec<SlotCollision> {
     found
 }
 
+/// The image of a service when it is built in this project under a name of its own, and what Compose would call it
+/// without that name. A service may use what another one builds.
+fn built_image(model: &Model, service: &str) -> Option<(String, String)> {
+    let image = model.services.get(service)?.image.as_ref().filter(|it| !is_of(&model.name, it))?;
+    let builds = |it: &ModelService| it.build.is_some() && it.image.as_ref() == Some(image);
+    let (builder, _) = model.services.iter().find(|(_, it)| builds(it))?;
+    let own = if model.services.get(service).is_some_and(builds) { service } else { builder.as_str() };
+    Some((image.clone(), format!("{}-{own}", model.name)))
+}
+
 /// Whether a name holds the compose project's as a word of its own, so that it differs from slot to slot.
-fn is_of(project: &str, name: &str) -> bool {
+pub(crate) fn is_of(project: &str, name: &str) -> bool {
     name.match_indices(project).any(|(at, _)| {
         let before = name[..at].chars().next_back();
         let after = name[at + project.len()..].chars().next();
@@ -110,6 +129,7 @@ impl SlotCollision {
             Self::Port { becomes: NewPort::Any, .. } => {
                 "the engine chooses a free port instead; declare it in [sandbox.ports] to know which".into()
             }
+            Self::ImageName { becomes, .. } => format!("it is called {becomes} instead"),
             Self::VolumeName { .. } => "this sandbox gets a volume of its own instead".into(),
             Self::NetworkName { .. } => "this sandbox gets a network of its own instead".into(),
             Self::HostNetwork { .. } => "only one sandbox at a time can run it".into(),
@@ -133,6 +153,12 @@ impl fmt::Display for SlotCollision {
             ),
             Self::HostNetwork { service } => {
                 write!(f, "service {service} listens on the host's own network, where only one can")
+            }
+            Self::ImageName { service, image, .. } => {
+                write!(
+                    f,
+                    "service {service} uses the image {image} that every sandbox builds, each from its own code"
+                )
             }
             Self::VolumeName { volume, name } => {
                 write!(

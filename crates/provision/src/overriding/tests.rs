@@ -20,7 +20,16 @@ fn model() -> Model {
                 ]
             },
             "worker": {"networks": {"front": {"aliases": ["w"]}}, "container_name": "shop-3-worker"},
-            "host": {"network_mode": "host"},
+            "host": {
+                "network_mode": "host",
+                "volumes": [
+                    {"type": "bind", "source": "/work/it \"is\"", "target": "/app"},
+                    {"type": "bind", "source": "/work/it \"is\"", "target": "/read", "read_only": true}
+                ]
+            },
+            "built": {"image": "shop:1", "build": {"context": "."}, "networks": {"default": null}},
+            "uses": {"image": "shop:1", "networks": {"default": null}},
+            "own": {"image": "shop-3-own", "build": {"context": "."}, "network_mode": "none"},
             "sidecar": {"network_mode": "service:api"}
         },
         "networks": {"default": {"name": "shop-3_default"}, "front": {"name": "front"}},
@@ -63,10 +72,7 @@ fn services_of_every_shape_get_their_part() {
     insta::assert_snapshot!(plan(&input).unwrap());
     let left =
         OverrideInput { collisions: CollisionChoice::Leave, otel: None, mounts: &[], secrets: &[], ..input };
-    assert_eq!(
-        plan(&left).unwrap(),
-        "# Written by palisade for shop-3. Each start writes it anew.\nservices: {}\n"
-    );
+    insta::assert_snapshot!("without_anything_declared", plan(&left).unwrap());
 }
 
 #[test]
@@ -92,7 +98,7 @@ fn services_that_there_are_not_are_told_all_at_once() {
         ports: &[],
         collisions: CollisionChoice::Leave,
     };
-    let services = "the services are: api, host, sidecar, worker, off";
+    let services = "the services are: api, built, host, own, sidecar, uses, worker, off";
     assert_eq!(
         plan(&input).unwrap_err().to_string(),
         format!(

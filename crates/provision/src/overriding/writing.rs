@@ -1,8 +1,9 @@
 //! The override as YAML. Every text is in double quotes with its dollar signs doubled, so that neither YAML nor Compose
 //! sees anything in it but a text.
 
-use super::{Override, OverrideInput, ServiceOverride};
+use super::{NewImage, Override, OverrideInput, ServiceOverride};
 use palisade_config::infra::MountAccess;
+use palisade_core::HostPath;
 use std::fmt::Write as _;
 
 pub(super) fn write(planned: &Override, input: &OverrideInput<'_>) -> String {
@@ -45,6 +46,13 @@ fn service(out: &mut String, part: &ServiceOverride, input: &OverrideInput<'_>) 
     if part.forget_container_name {
         out.push_str("    container_name: !reset null\n");
     }
+    match &part.image {
+        None => {}
+        Some(NewImage::Unnamed) => out.push_str("    image: !reset null\n"),
+        Some(NewImage::Named(image)) => {
+            let _ = writeln!(out, "    image: {}", quoted(image));
+        }
+    }
     if !part.environment.is_empty() {
         out.push_str("    environment:\n");
         for (name, value) in &part.environment {
@@ -75,29 +83,34 @@ fn service(out: &mut String, part: &ServiceOverride, input: &OverrideInput<'_>) 
             }
         }
     }
-    if !part.mounts.is_empty() {
+    if !part.mounts.is_empty() || !part.fenced_git.is_empty() {
         out.push_str("    volumes:\n");
         for mount in &part.mounts {
-            let source = input.worktree.join(mount.source.as_str());
-            let read_only = mount.access == MountAccess::ReadOnly;
-            let _ = writeln!(
-                out,
-                "      - type: bind\n        source: {}\n        target: {}\n        read_only: {read_only}\n        bind:\n          create_host_path: false",
-                quoted(&source.as_path().to_string_lossy()),
-                quoted(mount.target.as_str()),
-            );
+            bind(out, &input.worktree.join(mount.source.as_str()), mount.target.as_str(), mount.access);
+        }
+        for target in &part.fenced_git {
+            bind(out, &input.worktree.join(".git"), target, MountAccess::ReadOnly);
         }
     }
 }
 
+fn bind(out: &mut String, source: &HostPath, target: &str, access: MountAccess) {
+    let source = quoted(&source.as_path().to_string_lossy());
+    let read_only = access == MountAccess::ReadOnly;
+    let _ = writeln!(out, "      - type: bind\n        source: {source}\n        target: {}", quoted(target));
+    let _ = writeln!(out, "        read_only: {read_only}\n        bind:\n          create_host_path: false");
+}
+
 impl ServiceOverride {
     fn is_empty(&self) -> bool {
-        let Self { forget_container_name, environment, networks, ports, mounts } = self;
+        let Self { forget_container_name, image, environment, networks, ports, mounts, fenced_git } = self;
         !forget_container_name
+            && image.is_none()
             && environment.is_empty()
             && networks.is_empty()
             && ports.is_none()
             && mounts.is_empty()
+            && fenced_git.is_empty()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::place::{self, Place};
 use super::{Asker, BindAccess, Found, Reach, build, is_nothing};
+use crate::overriding::is_of;
 use crate::stack::{ModelService, ServiceMount};
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ const STEERING_LABELS: &[&str] = &[
     "desktop.docker.",
 ];
 
-pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService) {
+pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService, project: &str) {
     match service.network_mode.as_deref() {
         Some("host") => namespace(found, asker, "network", "the host"),
         Some(mode) if mode.starts_with("container:") => namespace(found, asker, "network", mode),
@@ -91,6 +92,10 @@ pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService)
     }
     if let Some(build) = &service.build {
         build::look(found, asker, build);
+        // Whatever has that name on the engine is replaced, for every other project, too.
+        if let Some(image) = service.image.as_ref().filter(|image| !is_of(project, image)) {
+            found.add(asker, Reach::Builds(image.clone()));
+        }
     }
     for (key, value) in &service.rest {
         if is_nothing(value) || key.starts_with("x-") || HARMLESS.contains(&key.as_str()) {

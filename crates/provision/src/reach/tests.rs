@@ -18,7 +18,7 @@ fn of_service(service: Value) -> Vec<String> {
 #[test]
 fn a_service_that_keeps_to_itself_asks_for_nothing() {
     let service = json!({
-        "image": "x", "command": null, "entrypoint": ["a"], "environment": {"A": "b"}, "privileged": false,
+        "image": "p-a", "command": null, "entrypoint": ["a"], "environment": {"A": "b"}, "privileged": false,
         "networks": {"default": null}, "ports": [{"target": 80, "published": "8081"}], "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"], "depends_on": {"b": {"condition": "service_started"}},
         "volumes": [
@@ -111,6 +111,10 @@ fn every_way_out_of_a_service_is_named() {
             json!({"volumes": [{"type": "npipe", "source": "x", "target": "/s"}]}),
             "sets a mount of type npipe to x",
         ),
+        (
+            json!({"image": "debian:12", "build": {"context": "/nonexistent/worktree"}}),
+            "builds the image debian:12, which is not its own alone",
+        ),
         (json!({"build": {"context": "/nonexistent"}}), "takes its build context from /nonexistent"),
         (
             json!({"build": {"context": "/nonexistent/worktree", "dockerfile": "../D"}}),
@@ -158,7 +162,7 @@ fn every_way_out_beside_the_services_is_named() {
     let model = json!({"name": "p", "services": {},
         "networks": {"e": {"name": "bridge", "external": true}, "m": {"driver": "macvlan", "driver_opts": {"parent": "eth0"}}},
         "volumes": {"e": {"name": "v", "external": true}, "b": {"driver_opts": {"type": "none", "o": "bind", "device": "/etc"}},
-            "n": {"driver": "nfs"}},
+            "n": {"driver": "nfs"}, "o": {"name": "other_data"}},
         "secrets": {"s": {"file": "/nonexistent/s"}, "d": {"driver": "x"}},
         "configs": {"c": {"file": "/nonexistent/c"}, "e": {"external": true}},
         "models": {"m": {"model": "x"}}});
@@ -176,6 +180,7 @@ fn every_way_out_beside_the_services_is_named() {
             "volume b sets driver_opts to {\"device\":\"/etc\",\"o\":\"bind\",\"type\":\"none\"}",
             "volume e uses the volume v, which is not its own",
             "volume n sets driver to nfs",
+            "volume o uses the volume other_data, which is not its own",
         ]
     );
 }
