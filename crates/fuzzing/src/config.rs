@@ -178,6 +178,7 @@ impl<'a> Scene<'a> {
                 Problem::Syntax { file, line, .. }
                 | Problem::UnknownKey { file, line, .. }
                 | Problem::UnknownField { file, line, .. }
+                | Problem::UnknownDeclaration { file, line, .. }
                 | Problem::NameTaken { file, line, .. }
                 | Problem::NotInProject { file, line, .. }
                 | Problem::Widens { file, line, .. } => self.assert_line(file, *line, &shown),

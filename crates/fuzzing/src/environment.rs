@@ -14,7 +14,7 @@ pub fn check(input: &[u8]) {
         Ok(manifest) => manifest,
         Err(problems) => {
             assert!(!problems.is_empty(), "refused for no reason");
-            return problems.iter().for_each(|problem| assert_place(problem, lines));
+            return problems.iter().for_each(|problem| assert_place(FILE, problem, lines));
         }
     };
     assert!(!manifest.methods().is_empty(), "no method can have it");
@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
     let environment = Environment { manifest, provenance: Provenance::User { file: FILE.into() } };
     let base = Settings::default();
     match settle(&base, &environment) {
-        Err(error) => error.problems().iter().for_each(|problem| assert_place(problem, lines)),
+        Err(error) => error.problems().iter().for_each(|problem| assert_place(FILE, problem, lines)),
         Ok(settled) => {
             let (narrow, wide) = (settled.policy(Workspace::Own), base.policy(Workspace::Own));
             assert!(narrow.network <= wide.network && narrow.root == Access::ReadOnly && !own_root);
@@ -41,10 +41,10 @@ pub fn check(input: &[u8]) {
 }
 
 /// It is told of the file, or of a line that the file has, and can be shown on a terminal.
-fn assert_place(problem: &Problem, lines: usize) {
+pub(crate) fn assert_place(file: &str, problem: &Problem, lines: usize) {
     let shown = problem.to_string();
     assert_eq!(printable(&shown), shown);
-    let rest = shown.strip_prefix(FILE).unwrap_or_else(|| panic!("no such file: {shown}"));
+    let rest = shown.strip_prefix(file).unwrap_or_else(|| panic!("no such file: {shown}"));
     if let Some((line, _)) = rest.strip_prefix(':').and_then(|rest| rest.split_once(':'))
         && let Ok(line) = line.parse::<usize>()
     {

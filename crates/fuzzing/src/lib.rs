@@ -11,9 +11,11 @@
 )]
 
 pub mod archive;
+pub mod compose;
 pub mod config;
 pub mod environment;
 pub mod frames;
+pub mod infra;
 pub mod names;
 
 /// One fuzz target: its name, which is also that of its corpus, and its body.
@@ -24,10 +26,12 @@ pub struct Target {
 }
 
 /// Every target there is.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "protocol_frames", check: frames::check },
     Target { name: "config", check: config::check },
     Target { name: "environment", check: environment::check },
+    Target { name: "infra", check: infra::check },
+    Target { name: "compose", check: compose::check },
     Target { name: "names", check: names::check },
     Target { name: "tar", check: archive::check },
 ];

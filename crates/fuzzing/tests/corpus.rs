@@ -63,6 +63,16 @@ fn what_fuzzing_kept_of_environment_still_holds() {
 }
 
 #[test]
+fn what_fuzzing_kept_of_infra_still_holds() {
+    replay("infra");
+}
+
+#[test]
+fn what_fuzzing_kept_of_compose_still_holds() {
+    replay("compose");
+}
+
+#[test]
 fn what_fuzzing_kept_of_names_still_holds() {
     replay("names");
 }

@@ -5,6 +5,7 @@ use crate::files::{self, FileUse};
 use crate::interpolation::{Otherwise, references};
 use crate::ports::{self, Port};
 use crate::yaml::{Kind, NodeId, Tree, YamlError};
+use palisade_core::VariableName;
 use std::collections::BTreeMap;
 
 /// A compose file that has been read.
@@ -130,8 +131,8 @@ fn variables(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<Vari
         for scalar in scalars {
             found.text(tree.text(scalar).unwrap_or_default(), Some(name));
         }
-        for variable in passed_through(tree, *node) {
-            found.use_of(&variable, Some(name), None);
+        for variable in passed_through(tree, *node).iter().filter(|name| VariableName::new(name).is_ok()) {
+            found.use_of(variable, Some(name), None);
         }
     }
     for (key, node) in tree.entries(root) {
@@ -142,7 +143,7 @@ fn variables(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<Vari
         if key == "secrets" || key == "configs" {
             for (_, entry) in tree.entries(node) {
                 let variable = tree.get(entry, "environment").and_then(|name| tree.text(name));
-                if let Some(variable) = variable.filter(|name| !name.contains('$')) {
+                if let Some(variable) = variable.filter(|name| VariableName::new(name).is_ok()) {
                     found.use_of(variable, None, None);
                 }
             }

@@ -6,15 +6,14 @@ use crate::compose::{ComposeFile, Need, ServiceNetwork, Variable};
 use crate::examples::siblings;
 use crate::files::{FileKind, FileUse};
 use crate::parameterise::{Parameterised, PortVariable, Untouched, parameterise};
-use crate::ports::Published;
 use palisade_config::infra::{self, Infra};
 use palisade_core::ProjectPath;
 use std::collections::{BTreeSet, HashSet};
 
-/// Variables that every shell has.
-const THE_HOSTS: &[&str] = &["PWD", "USER"];
-/// Given to services by `[sandbox.otel]`.
-const TELEMETRY: &str = "OTEL_";
+/// Variables that every shell has, and that Compose is given.
+const THE_HOSTS: &[&str] = &["HOME", "PATH", "PWD", "TMPDIR", "USER"];
+/// Variables of Compose's and the engine's own, and those that `[sandbox.otel]` gives to services.
+const NOT_THE_PROJECTS: &[&str] = &["COMPOSE_", "DOCKER_", "OTEL_"];
 
 /// What the caller knows of the project's directory.
 pub trait ProjectTree {
@@ -47,6 +46,8 @@ pub struct Findings {
     pub variables: Vec<Variable>,
     /// Variables with a default everywhere: the file works without them.
     pub optional: Vec<Variable>,
+    /// Variables that are needed and that nobody provides: their names steer programs of the host.
+    pub undeclarable: Vec<Variable>,
     pub files: Vec<MissingFile>,
     /// Directories that services use and that git ignores: they begin empty in a worktree, which is no gap.
     pub directories: Vec<ProjectPath>,
@@ -78,14 +79,16 @@ pub fn discover(
     let parameterised = parameterise(file, prefix);
     let fixed_ports = parameterised.text != file.text;
     let known = known_names(declared);
-    let of_ports = port_names(file);
-    let (mut variables, mut optional) = (Vec::new(), Vec::new());
+    let of_ports: HashSet<&str> = parameterised.ports.iter().map(|port| port.name.as_str()).collect();
+    let (mut variables, mut optional, mut undeclarable) = (Vec::new(), Vec::new(), Vec::new());
     for variable in &file.variables {
         let name = variable.name.as_str();
         if known.contains(name) || of_ports.contains(name) || is_somebody_elses(name) {
             continue;
         }
         match variable.need {
+            Need::Needed if infra::is_reserved(name) => undeclarable.push(variable.clone()),
+            Need::Optional { .. } if infra::is_reserved(name) => {}
             Need::Needed => variables.push(variable.clone()),
             Need::Optional { .. } => optional.push(variable.clone()),
         }
@@ -96,6 +99,7 @@ pub fn discover(
     Findings {
         variables,
         optional,
+        undeclarable,
         files,
         directories,
         ports,
@@ -113,19 +117,8 @@ fn known_names(declared: Option<&Infra>) -> HashSet<&str> {
     ports.chain(env).chain(sandbox.secrets.iter().map(|secret| secret.name.as_str())).collect()
 }
 
-fn port_names(file: &ComposeFile) -> HashSet<&str> {
-    let ports = file.services.iter().flat_map(|service| &service.ports);
-    ports
-        .filter_map(|port| match &port.published {
-            Published::Variable { name, .. } => Some(name.as_str()),
-            Published::Any | Published::Fixed { .. } | Published::Other(_) => None,
-        })
-        .collect()
-}
-
 fn is_somebody_elses(name: &str) -> bool {
-    // What steers programs of the host, Compose's own among it, could not be declared.
-    THE_HOSTS.contains(&name) || name.starts_with(TELEMETRY) || infra::is_reserved(name)
+    THE_HOSTS.contains(&name) || NOT_THE_PROJECTS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn missing(
@@ -215,6 +208,8 @@ services:
       B: ${B:-b}
       C: ${DECLARED}
       D: ${HOME} ${COMPOSE_PROJECT_NAME} ${OTEL_EXPORTER_OTLP_ENDPOINT}
+      E: ${GIT_SHA} ${LD_X:-x}
+      not a name:
     ports: ['${SHOP_API_PORT:-8080}:80', '9090:90', '${OLD}:91']
     volumes:
       - ./i-config.yaml:/app/config.yaml:ro
@@ -248,6 +243,7 @@ DECLARED = \"x\"
         let found = found(Some(INFRA));
         let names = |variables: &[Variable]| variables.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         assert_eq!((names(&found.variables), names(&found.optional)), (vec!["A".into()], vec!["B".into()]));
+        assert_eq!(names(&found.undeclarable), ["GIT_SHA"]);
         let ports: Vec<(&str, u16)> =
             found.ports.iter().map(|port| (port.name.as_str(), port.base)).collect();
         assert_eq!(ports, [("SHOP_API_PORT_90", 9090), ("OLD", 91)]);

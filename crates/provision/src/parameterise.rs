@@ -5,11 +5,14 @@
 use crate::compose::{ComposeFile, Service};
 use crate::ports::{Place, Port, Protocol, Published};
 use crate::yaml::{Kind, Layout, NodeId, Quoting, Tree};
+use palisade_config::infra;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// A longer range is left alone: it would become that many lines and variables.
 const LONGEST_RANGE: u16 = 16;
+
+const NO_ROOM: &str = "no port above 65335 can be shifted for every sandbox";
 
 /// A port of the project that every sandbox shifts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +80,8 @@ impl<'a> Plan<'a> {
         let taken = file.variables.iter().map(|variable| (variable.name.clone(), 0)).collect();
         let (edits, ports, untouched) = (Vec::new(), Vec::new(), Vec::new());
         let mut prefix = word(prefix);
-        // No variable's name begins with a digit.
-        if prefix.starts_with(|it: char| it.is_ascii_digit()) {
+        // No variable's name begins with a digit, and none that steers programs of the host can be declared.
+        if prefix.starts_with(|it: char| it.is_ascii_digit()) || infra::is_reserved(&format!("{prefix}_")) {
             prefix.insert(0, '_');
         }
         Self { file, prefix, edits, ports, untouched, seen: HashSet::new(), taken }
@@ -94,9 +97,16 @@ impl<'a> Plan<'a> {
         }
         match &port.published {
             Published::Any => {}
+            Published::Variable { name, .. } if infra::is_reserved(name) => {
+                self.leave(service, entry, "its variable has a name that cannot be declared");
+            }
             Published::Variable { name, default } => {
                 let known = self.ports.iter().any(|known| known.name == *name);
-                if let (false, Some(base)) = (known, default.or(port.target)) {
+                let base = default.or(port.target);
+                if base.is_some_and(|base| base > infra::HIGHEST_PORT) {
+                    return self.leave(service, entry, NO_ROOM);
+                }
+                if let (false, Some(base)) = (known, base) {
                     let (name, target) = (name.clone(), port.target);
                     self.ports.push(PortVariable { name, base, service: service.name.clone(), target });
                 }
@@ -108,6 +118,9 @@ impl<'a> Plan<'a> {
 
     fn fixed(&mut self, service: &Service, port: &Port, entry: NodeId, range: std::ops::RangeInclusive<u16>) {
         let (first, last) = (*range.start(), *range.end());
+        if last > infra::HIGHEST_PORT {
+            return self.leave(service, entry, NO_ROOM);
+        }
         if last - first >= LONGEST_RANGE {
             return self.leave(service, entry, "the range is longer than 16 ports");
         }
@@ -348,6 +361,18 @@ services:
             [(4, "the range is longer than 16 ports"), (5, "the port is put together from several parts"),]
         );
         assert_eq!(told.len(), 3);
+    }
+
+    #[test]
+    fn every_name_and_base_is_one_that_infra_toml_takes() {
+        let text = "services:\n  api:\n    ports: ['80:80', '65400:81', '${DOCKER_PORT:-82}:82', '${P:-65400}:83', '${Q}:$R']\n";
+        for (prefix, name) in
+            [("git-tools", "_GIT_TOOLS_API_PORT"), ("3d", "_3D_API_PORT"), ("shop", "SHOP_API_PORT")]
+        {
+            let result = parameterise(&ComposeFile::read(text).unwrap(), prefix);
+            let names: Vec<&str> = result.ports.iter().map(|port| port.name.as_str()).collect();
+            assert_eq!((names, result.untouched.len()), (vec![name], 3), "{prefix}");
+        }
     }
 
     #[test]

@@ -107,7 +107,11 @@ fn published(text: &str) -> Published {
                 Otherwise::Default(text) => text.parse().ok(),
                 Otherwise::Nothing | Otherwise::Refused(_) | Otherwise::Replaced(_) => None,
             };
-            Published::Variable { name: only.name.clone(), default }
+            match default {
+                // The engine takes any free one, unless somebody says otherwise.
+                Some(0) => Published::Any,
+                default => Published::Variable { name: only.name.clone(), default },
+            }
         }
         _ => Published::Other(text.to_owned()),
     }
@@ -126,7 +130,8 @@ impl Port {
         let (first, last) = target.split_once('-').unwrap_or((target, target));
         let (first, last): (Option<u16>, Option<u16>) = (first.parse().ok(), last.parse().ok());
         let targets = first.zip(last).and_then(|(first, last)| last.checked_sub(first)?.checked_add(1));
-        Self { published, target: first, targets, protocol, place }
+        let target = first.filter(|port| *port != 0);
+        Self { published, target, targets, protocol, place }
     }
 }
 
@@ -173,6 +178,7 @@ mod tests {
             ("${HOST:-0.0.0.0}:${PORT:?set it}:80/tcp", variable("PORT", None), Some(80), Protocol::Tcp),
             ("1${N}00:80", Published::Other("1${N}00".into()), Some(80), Protocol::Tcp),
             ("0:80", Published::Any, Some(80), Protocol::Tcp),
+            ("${PORT:-0}:80", Published::Any, Some(80), Protocol::Tcp),
             ("53:53/sctp", fixed(53, 53), Some(53), Protocol::Other),
         ] {
             assert_eq!(read(entry), (published, target, protocol), "{entry}");

@@ -54,7 +54,7 @@ pub const SECTIONS: &[(&str, Section)] = &[
                 key: "method",
                 kind: "a method, such as \"docker\"",
                 default: Some("none"),
-                help: "The method that agents of this project run with, as `palisade init` found it to work.",
+                help: "The method that agents of this project run with, as `palisade init` found it to work. Flags, SANDBOX_METHOD and .palisade/config.toml win over it, and a stronger one of your own, too.",
             },
         ]),
     ),

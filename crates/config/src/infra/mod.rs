@@ -8,7 +8,7 @@ mod read;
 
 pub(crate) use fields::headings;
 pub use fields::{InfraField, SECTIONS, Section};
-pub use read::{is_reserved, read, read_file, read_file_and_text};
+pub use read::{HIGHEST_PORT, find_root, is_reserved, read, read_file, read_file_and_text};
 
 use crate::manifest::Located;
 use palisade_core::{GuestPath, Method, ProjectPath, SecretReference, VariableName};
@@ -34,7 +34,7 @@ pub struct InfraProject {
 #[derive(Debug, Clone)]
 pub struct InfraSandbox {
     pub compose_file: ProjectPath,
-    pub method: Option<Method>,
+    pub method: Option<Located<Method>>,
     pub health: Option<Health>,
     pub ports: Vec<(VariableName, u16)>,
     pub env: Vec<(VariableName, String)>,

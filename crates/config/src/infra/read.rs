@@ -16,7 +16,7 @@ use toml_edit::{Item, TableLike};
 
 const MOST_SECONDS: i64 = 3600;
 /// Leaves room for the number of a slot.
-const HIGHEST_PORT: i64 = 65_335;
+pub const HIGHEST_PORT: u16 = 65_335;
 /// Nobody declares more by hand, and somebody else may have written the file.
 const MOST_NAMES: usize = 1000;
 const LONGEST_NAME: usize = 40;
@@ -31,6 +31,11 @@ pub fn read_file(root: &Path) -> Result<Option<Infra>, ConfigError> {
     let path = root.join(INFRA_FILE);
     let Some(bytes) = file::read_foreign(&path)? else { return Ok(None) };
     read(&file::shown(&path), &bytes).map(Some)
+}
+
+/// The root of the nearest project around a directory that has the file.
+pub fn find_root(directory: &Path) -> Option<&Path> {
+    directory.ancestors().find(|root| root.join(INFRA_FILE).is_file())
 }
 
 /// As [`read_file`], with the text itself, for whoever adds to it.
@@ -156,7 +161,9 @@ impl Reader<'_> {
             }
             ("project", "prefix") => draft.prefix = Some(word(&written, kind, ['-', '_', '_'])?),
             ("sandbox", "compose_file") => draft.sandbox.compose_file = path(written.text(kind)?)?,
-            ("sandbox", "method") => draft.sandbox.method = Some(written.parsed(kind)?),
+            ("sandbox", "method") => {
+                draft.sandbox.method = Some(Located { value: written.parsed(kind)?, line });
+            }
             ("sandbox.health", "endpoint") => {
                 draft.health.get_or_insert_default().endpoint = Some(endpoint(&written, kind)?);
             }
@@ -188,7 +195,7 @@ impl Reader<'_> {
         let sandbox = &mut self.draft.sandbox;
         match section {
             "sandbox.ports" => {
-                let port = number(&written, 1..=HIGHEST_PORT, PORT).map_err(of)?;
+                let port = number(&written, 1..=i64::from(HIGHEST_PORT), PORT).map_err(of)?;
                 let port = u16::try_from(port).map_err(|error| of(error.to_string()))?;
                 sandbox.ports.push((own_variable(name)?, port));
             }
