@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use palisade_agents::Record;
 use palisade_backend_container::{ContainerBackend, ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
+use palisade_config::infra;
 use palisade_config::manifest::{self, Catalogue, CatalogueSources, TimeLimit};
 use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
@@ -174,6 +175,36 @@ impl Context {
             Method::Podman => Some(ContainerBackend::podman(config)),
             Method::Bwrap | Method::Noop | Method::Microvm | Method::Kubernetes => None,
         })
+    }
+
+    /// With the method that the project's `infra.toml` names for agents, where no flag, variable or file of the project's
+    /// settings has said one. One that is weaker than the user's own does not count.
+    pub(crate) fn with_method_of_infra(mut self, directory: Option<&Path>) -> Result<Self, Failure> {
+        let decided = matches!(
+            self.settings.method.origin,
+            Origin::Flag { .. } | Origin::Environment { .. } | Origin::Project { .. }
+        );
+        let here = match directory {
+            Some(directory) => directory.canonicalize(),
+            None => std::env::current_dir(),
+        };
+        let Some(root) =
+            here.ok().filter(|_| !decided).and_then(|here| Some(infra::find_root(&here)?.to_owned()))
+        else {
+            return Ok(self);
+        };
+        let Some(asked) = infra::read_file(&root)?.and_then(|infra| infra.sandbox.method) else {
+            return Ok(self);
+        };
+        if asked.value.strength() < self.method().strength() {
+            tracing::debug!(method = %asked.value, "the method of infra.toml is weaker than the user's own");
+            return Ok(self);
+        }
+        let file = palisade_core::printable(&root.join(infra::INFRA_FILE).to_string_lossy());
+        let origin = Origin::Project { file, line: asked.line };
+        crate::telemetry::selected(asked.value, || origin.to_string());
+        self.settings.method = Valued { value: asked.value, origin };
+        Ok(self)
     }
 
     /// The same surroundings, and what is made in them made from this environment. `directory` is where the project is

@@ -8,6 +8,7 @@
 mod check;
 mod flags;
 mod links;
+mod method;
 mod refusals;
 mod scenario;
 mod skill;

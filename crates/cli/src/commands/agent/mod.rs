@@ -55,7 +55,8 @@ pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Resul
         Command::Start(start) => {
             let directory = start.directory.as_deref();
             let said = Said { policy: Some(&start.policy), sync: start.sync.as_deref() };
-            let context = Context::with_project_of(global, said, directory)?;
+            let context =
+                Context::with_project_of(global, said, directory)?.with_method_of_infra(directory)?;
             context.in_environment(start.foundation.environment.as_deref(), directory)
         }
         _ => Context::without_project(global),

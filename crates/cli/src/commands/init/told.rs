@@ -107,6 +107,12 @@ pub(super) fn remarks(found: &Found) -> Vec<String> {
         remarks
             .push(format!("{compose} has a default for {}: no declaration is needed", optional.join(", ")));
     }
+    for variable in &findings.undeclarable {
+        remarks.push(format!(
+            "{compose} needs {}, a name that steers programs of the host and cannot be declared; take another one",
+            variable.name
+        ));
+    }
     if let Some(path) = &found.project.override_file {
         remarks.push(format!("{path} is not used in sandboxes, which have an override of their own"));
     }
