@@ -7,7 +7,7 @@ use palisade_provision::{Additions, How, Provided};
 
 const FILE: &str = "infra.toml";
 /// Longer than what anybody writes by accident.
-const NEW: &str = "A_NAME_THAT_NO_FILE_HAS_YET";
+const NEW: &str = "a_name_that_no_file_has_yet";
 
 pub fn check(input: &[u8]) {
     let lines = input.iter().filter(|byte| **byte == b'\n').count() + 1;
