@@ -10,9 +10,11 @@ mod service;
 mod shared;
 mod sources;
 
-pub use sources::{HostVariables, SourceScan, VariableValue, scan as scan_sources};
+pub use sources::{HostVariables, RemoteFiles, SourceScan, VariableValue, scan as scan_sources};
 
+use crate::overriding::{CollisionChoice, OverrideInput, is_of};
 use crate::stack::{Model, Redactor};
+use palisade_config::infra::MountAccess;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, printable};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -36,6 +38,8 @@ pub type HostRequests = BTreeSet<HostRequest>;
 enum Asker {
     /// The compose file as a whole, or one that it takes services from.
     File,
+    /// `infra.toml`.
+    Infra,
     Service(String),
     Network(String),
     Volume(String),
@@ -95,14 +99,58 @@ enum BindAccess {
     ReadWrite,
 }
 
-/// What the rendered services ask for. Looks at the links of the worktree, and at nothing else.
-pub fn host_requests(model: &Model, worktree: &HostPath, redactor: &Redactor) -> HostRequests {
+/// What the rendered services ask for, together with what their override adds to them and undoes. Looks at the links of
+/// the worktree, and at nothing else.
+pub fn planned_requests(input: &OverrideInput<'_>, redactor: &Redactor) -> HostRequests {
+    let OverrideInput { model, worktree, .. } = *input;
     let mut found = Found { worktree, redactor, requests: BTreeSet::new() };
+    let names = match input.collisions {
+        CollisionChoice::Override => FixedNames::Undone,
+        CollisionChoice::Leave => FixedNames::Of(&model.name),
+    };
     for (name, service) in &model.services {
-        service::look(&mut found, &Asker::Service(name.clone()), service, &model.name);
+        service::look(&mut found, &Asker::Service(name.clone()), service, names);
     }
-    shared::look(&mut found, model);
+    shared::look(&mut found, model, names);
+    for mount in input.mounts {
+        let asker = Asker::Service(mount.service.clone());
+        let access = match mount.access {
+            MountAccess::ReadOnly => BindAccess::ReadOnly,
+            MountAccess::ReadWrite => BindAccess::ReadWrite,
+        };
+        if let place::Place::Outside(path) = place::of(worktree, mount.source.as_str().as_ref()) {
+            found.add(&asker, Reach::Bind { path, access });
+        }
+    }
+    if let Some(name) = input.otel.and_then(|otel| otel.network.clone()) {
+        found.add(&Asker::Infra, Reach::Existing { what: "network", name });
+    }
     found.requests
+}
+
+/// What the rendered services ask for without an override.
+pub fn host_requests(model: &Model, worktree: &HostPath, redactor: &Redactor) -> HostRequests {
+    let (mounts, otel, collisions) = (&[], None, CollisionChoice::Leave);
+    let input =
+        OverrideInput { model, inactive: &[], worktree, mounts, otel, secrets: &[], ports: &[], collisions };
+    planned_requests(&input, redactor)
+}
+
+/// Whether names that are not the sandbox's own stay, and so what they name is shared with others.
+#[derive(Debug, Clone, Copy)]
+enum FixedNames<'a> {
+    Undone,
+    /// All but those of this compose project.
+    Of(&'a str),
+}
+
+impl FixedNames<'_> {
+    fn stays(self, name: &str) -> bool {
+        match self {
+            Self::Undone => false,
+            Self::Of(project) => !is_of(project, name),
+        }
+    }
 }
 
 /// Where requests are collected.
@@ -162,6 +210,7 @@ impl fmt::Display for Asker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File => f.write_str("the compose file"),
+            Self::Infra => f.write_str("infra.toml"),
             Self::Service(name) => write!(f, "service {name}"),
             Self::Network(name) => write!(f, "network {name}"),
             Self::Volume(name) => write!(f, "volume {name}"),

@@ -1,8 +1,7 @@
 //! What one service asks of the host.
 
 use super::place::{self, Place};
-use super::{Asker, BindAccess, Found, Reach, build, is_nothing};
-use crate::overriding::is_of;
+use super::{Asker, BindAccess, FixedNames, Found, Reach, build, is_nothing};
 use crate::stack::{ModelService, ServiceMount};
 use serde_json::Value;
 
@@ -78,7 +77,7 @@ const STEERING_LABELS: &[&str] = &[
     "desktop.docker.",
 ];
 
-pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService, project: &str) {
+pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService, names: FixedNames<'_>) {
     match service.network_mode.as_deref() {
         Some("host") => namespace(found, asker, "network", "the host"),
         Some(mode) if mode.starts_with("container:") => namespace(found, asker, "network", mode),
@@ -93,7 +92,7 @@ pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService,
     if let Some(build) = &service.build {
         build::look(found, asker, build);
         // Whatever has that name on the engine is replaced, for every other project, too.
-        if let Some(image) = service.image.as_ref().filter(|image| !is_of(project, image)) {
+        if let Some(image) = service.image.as_ref().filter(|image| names.stays(image)) {
             found.add(asker, Reach::Builds(image.clone()));
         }
     }

@@ -1,16 +1,15 @@
 //! What is declared beside the services: networks, volumes, secrets and configs.
 
-use super::{Asker, Found, Reach, is_nothing};
-use crate::overriding::is_of;
+use super::{Asker, FixedNames, Found, Reach, is_nothing};
 use crate::stack::{Model, ModelNetwork, ModelSource, ModelVolume};
 use serde_json::Value;
 
-pub(super) fn look(found: &mut Found<'_>, model: &Model) {
+pub(super) fn look(found: &mut Found<'_>, model: &Model, names: FixedNames<'_>) {
     for (key, network) in &model.networks {
-        self::network(found, &Asker::Network(key.clone()), network, &model.name);
+        self::network(found, &Asker::Network(key.clone()), network, names);
     }
     for (key, volume) in &model.volumes {
-        self::volume(found, &Asker::Volume(key.clone()), volume, &model.name);
+        self::volume(found, &Asker::Volume(key.clone()), volume, names);
     }
     for (key, secret) in &model.secrets {
         source(found, &Asker::Secret(key.clone()), "content", secret);
@@ -24,13 +23,13 @@ pub(super) fn look(found: &mut Found<'_>, model: &Model) {
     }
 }
 
-fn network(found: &mut Found<'_>, asker: &Asker, network: &ModelNetwork, project: &str) {
+fn network(found: &mut Found<'_>, asker: &Asker, network: &ModelNetwork, names: FixedNames<'_>) {
     if network.external {
         let name = network.name.clone().unwrap_or_default();
         return found.add(asker, Reach::Existing { what: "network", name });
     }
     // What has that name already is joined, whoever made it.
-    if let Some(name) = network.name.clone().filter(|name| !is_of(project, name)) {
+    if let Some(name) = network.name.clone().filter(|name| names.stays(name)) {
         found.add(asker, Reach::Existing { what: "network", name });
     }
     // Others join the networks that the host itself is in.
@@ -43,13 +42,13 @@ fn network(found: &mut Found<'_>, asker: &Asker, network: &ModelNetwork, project
     rest(found, asker, &network.rest, &harmless);
 }
 
-fn volume(found: &mut Found<'_>, asker: &Asker, volume: &ModelVolume, project: &str) {
+fn volume(found: &mut Found<'_>, asker: &Asker, volume: &ModelVolume, names: FixedNames<'_>) {
     if volume.external {
         let name = volume.name.clone().unwrap_or_default();
         return found.add(asker, Reach::Existing { what: "volume", name });
     }
     // What has that name already is used, whoever made it, and removed with the sandbox.
-    if let Some(name) = volume.name.clone().filter(|name| !is_of(project, name)) {
+    if let Some(name) = volume.name.clone().filter(|name| names.stays(name)) {
         found.add(asker, Reach::Existing { what: "volume", name });
     }
     if let Some(driver) = volume.driver.as_deref().filter(|driver| !matches!(*driver, "" | "local")) {

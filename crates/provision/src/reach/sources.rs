@@ -40,6 +40,15 @@ pub struct SourceScan {
     pub requests: HostRequests,
     /// The variables of the user's environment among them, which Compose is given once they are agreed to.
     pub variables: Vec<VariableName>,
+    pub remote: RemoteFiles,
+}
+
+/// Whether services are taken from other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RemoteFiles {
+    #[default]
+    None,
+    Some,
 }
 
 /// Looks through the compose file and through every file in the worktree that it takes services from.
@@ -49,6 +58,7 @@ pub fn scan(compose_file: &HostPath, worktree: &HostPath, variables: &dyn HostVa
         found: Found { worktree, redactor: &redactor, requests: BTreeSet::new() },
         known: variables,
         variables: BTreeSet::new(),
+        remote: RemoteFiles::None,
         seen: HashSet::new(),
         waiting: vec![(compose_file.as_path().to_owned(), worktree.as_path().to_owned())],
     };
@@ -64,13 +74,15 @@ pub fn scan(compose_file: &HostPath, worktree: &HostPath, variables: &dyn HostVa
     for name in &scan.variables {
         scan.found.add(&Asker::File, Reach::Variable(name.as_str().to_owned()));
     }
-    SourceScan { requests: scan.found.requests, variables: scan.variables.into_iter().collect() }
+    let Scan { found, variables, remote, .. } = scan;
+    SourceScan { requests: found.requests, variables: variables.into_iter().collect(), remote }
 }
 
 struct Scan<'a> {
     found: Found<'a>,
     known: &'a dyn HostVariables,
     variables: BTreeSet<VariableName>,
+    remote: RemoteFiles,
     seen: HashSet<PathBuf>,
     /// Files, each with the directory that its paths are relative to.
     waiting: Vec<(PathBuf, PathBuf)>,
@@ -141,6 +153,7 @@ impl Scan<'_> {
     /// `own` is the directory that the file's paths are relative to, when the file does not decide it.
     fn compose_file(&mut self, written: &str, directory: &Path, own: Option<&Path>) {
         if is_remote(written) {
+            self.remote = RemoteFiles::Some;
             let address = written.to_owned();
             return self.found.add(&Asker::File, Reach::Remote { what: "services", address });
         }
@@ -364,7 +377,7 @@ secrets: {s: {environment: MY_SECRET}}
                 "the compose file takes its variables from R/deep.env",
             ]
         );
-        assert_eq!(scan.variables.len(), 5);
+        assert_eq!((scan.variables.len(), scan.remote), (5, RemoteFiles::Some));
     }
 
     #[test]

@@ -237,3 +237,48 @@ fn without_anybody_to_ask_the_flag_is_named() {
     );
     assert!(error.hints()[0].contains("--trust"));
 }
+
+#[test]
+fn what_an_override_adds_is_asked_for_and_what_it_undoes_is_not() {
+    use palisade_config::infra::{CodeMount, Otel};
+    use palisade_core::{GuestPath, ProjectPath};
+    let root = tempfile::tempdir().unwrap();
+    let worktree = HostPath::new(root.path().canonicalize().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/etc", worktree.join("code")).unwrap();
+    let model: Model = serde_json::from_value(json!({"name": "p-1",
+        "services": {"a": {"image": "x", "build": {"context": "."}, "privileged": true}},
+        "volumes": {"v": {"name": "fixed"}}, "networks": {"n": {"name": "fixed"}}}))
+    .unwrap();
+    let source = ProjectPath::new("code/ssh").unwrap();
+    let target = GuestPath::new("/x").unwrap();
+    let mounts = [CodeMount { service: "a".into(), source, target, access: MountAccess::ReadOnly }];
+    let otel = Otel { endpoint: None, network: Some("telemetry".into()) };
+    let left = OverrideInput {
+        model: &model,
+        inactive: &[],
+        worktree: &worktree,
+        mounts: &mounts,
+        otel: Some(&otel),
+        secrets: &[],
+        ports: &[],
+        collisions: CollisionChoice::Leave,
+    };
+    let told = |input: &OverrideInput<'_>| {
+        planned_requests(input, &Redactor::default()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let added = [
+        "infra.toml uses the network telemetry, which is not its own",
+        "service a reads /etc/ssh",
+        "service a runs privileged: it can do all that root can on this machine",
+    ];
+    assert_eq!(told(&OverrideInput { collisions: CollisionChoice::Override, ..left }), added);
+    let fixed: Vec<_> = told(&left).into_iter().filter(|it| !added.contains(&it.as_str())).collect();
+    assert_eq!(
+        fixed,
+        [
+            "network n uses the network fixed, which is not its own",
+            "service a builds the image x, which is not its own alone",
+            "volume v uses the volume fixed, which is not its own",
+        ]
+    );
+}
