@@ -2,7 +2,7 @@
 
 use super::*;
 use palisade_core::policy::parse_mount;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// A host with a home, in which programs are installed. All below one directory without links in its path.
 struct Scene {
