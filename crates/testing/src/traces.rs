@@ -16,10 +16,14 @@ pub struct Traces {
 }
 
 /// Files of the state directory that belong to the instance and not to a sandbox.
-const STANDING: [&str; 8] = [
+const STANDING: [&str; 12] = [
+    "guest-docker",
+    "guest-podman",
     "instance",
     "limits-noted",
     "preflight-bwrap.json",
+    "preflight-docker.json",
+    "preflight-podman.json",
     "state.db",
     "state.db-shm",
     "state.db-wal",
