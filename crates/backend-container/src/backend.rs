@@ -13,8 +13,8 @@ use crate::{ContainerConfig, host_paths, images, launch, leftovers, preflight, v
 use bollard::models::ContainerState;
 use palisade_backend_process::fence;
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, Layout, Leftover, Liveness, Method,
-    Preflight, SandboxId, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, ImageReference, Layout, Leftover, Liveness,
+    Method, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::{stamp, tree};
 use std::collections::HashMap;
@@ -78,7 +78,11 @@ impl ContainerBackend {
     }
 
     pub(crate) fn image<'a>(&'a self, spec: &'a SandboxSpec) -> &'a str {
-        spec.foundation.image.as_ref().unwrap_or(&self.config.image).as_str()
+        self.reference(spec).as_str()
+    }
+
+    fn reference<'a>(&'a self, spec: &'a SandboxSpec) -> &'a ImageReference {
+        spec.foundation.image.as_ref().unwrap_or(&self.config.image)
     }
 
     /// The image under a name that the engine knows, or knew when this process last asked.
@@ -106,16 +110,12 @@ impl ContainerBackend {
     }
 
     pub(crate) fn missing_image(&self, spec: &SandboxSpec) -> BackendError {
-        let image = self.image(spec);
-        let built = spec.foundation.environment.as_ref().map(|name| name.as_str()).or_else(|| {
-            let name = image.strip_prefix("palisade-")?;
-            Some(name.split_once(':').map_or(name, |(name, _)| name))
-        });
-        let fix = match built {
-            Some(name) => format!("palisade env build {name}"),
+        let image = self.reference(spec);
+        let fix = match palisade_images::of_image(image) {
+            Some(recipe) => format!("palisade env build {}", recipe.name),
             None => format!("{} pull {image}", self.method),
         };
-        BackendError::MissingImage { image: image.to_owned(), fix }
+        BackendError::MissingImage { image: image.to_string(), fix }
     }
 
     async fn find_parts(&self, spec: &SandboxSpec) -> Result<(), BackendError> {

@@ -30,9 +30,6 @@ pub use backend::ContainerBackend;
 use palisade_core::{HostPath, ImageReference};
 use std::path::PathBuf;
 
-/// The image of a sandbox for which nobody has named one, unless the settings do.
-pub const DEFAULT_IMAGE: &str = "palisade-bash:latest";
-
 /// What the program that hosts these backends knows of its surroundings.
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {

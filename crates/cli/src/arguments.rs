@@ -89,6 +89,9 @@ pub(crate) struct FoundationFlag {
     /// Make it from this environment (see palisade env ls); other options win over what that says
     #[arg(long, value_name = "NAME")]
     pub(crate) environment: Option<String>,
+    /// Start from this image, which the engine must have (docker and podman)
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
 }
 
 /// What a sandbox may see and use; shared by all commands that make one.

@@ -1,11 +1,11 @@
 //! What the program knows of its surroundings: directories, settings, and the engine made from them. The only file
 //! that reads the environment and the home directory for settings.
 
-use crate::arguments::{GlobalFlags, PolicyFlags};
+use crate::arguments::{FoundationFlag, GlobalFlags, PolicyFlags};
 use crate::backends::Backends;
 use crate::failure::Failure;
 use palisade_agents::Record;
-use palisade_backend_container::{ContainerBackend, ContainerConfig, DEFAULT_IMAGE, EndpointConfig};
+use palisade_backend_container::{ContainerBackend, ContainerConfig, EndpointConfig};
 use palisade_backend_process::ProcessConfig;
 use palisade_config::infra;
 use palisade_config::manifest::{self, Catalogue, CatalogueSources, TimeLimit};
@@ -13,9 +13,7 @@ use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
 };
 use palisade_core::policy::Network;
-use palisade_core::{
-    Access, ExitCode, Foundation, HostPath, ImageReference, Method, Origin, Policy, Secret, Workspace,
-};
+use palisade_core::{Access, ExitCode, Foundation, HostPath, Method, Origin, Policy, Secret, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
 use palisade_store::{Row, Store};
@@ -41,8 +39,15 @@ pub(crate) fn arm_faults() {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Said<'a> {
     pub(crate) policy: Option<&'a PolicyFlags>,
+    pub(crate) foundation: Option<&'a FoundationFlag>,
     /// The sync mode of an agent.
     pub(crate) sync: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    pub(crate) fn of(policy: &'a PolicyFlags, foundation: Option<&'a FoundationFlag>) -> Self {
+        Self { policy: Some(policy), foundation, sync: None }
+    }
 }
 
 #[derive(Debug)]
@@ -67,8 +72,8 @@ impl Context {
     }
 
     /// For commands that make a policy or show the settings.
-    pub(crate) fn with_project(global: &GlobalFlags, policy: Option<&PolicyFlags>) -> Result<Self, Failure> {
-        Self::found_from(global, Said { policy, sync: None }, None)
+    pub(crate) fn with_project(global: &GlobalFlags, said: Said<'_>) -> Result<Self, Failure> {
+        Self::found_from(global, said, None)
     }
 
     /// For a command about a directory that need not be the current one: it is that directory's project which counts.
@@ -169,7 +174,7 @@ impl Context {
 
     /// The engine behind a method, where images can be made; nothing for a method without images.
     pub(crate) fn container_engine(&self, method: Method) -> Result<Option<ContainerBackend>, Failure> {
-        let config = container_config(&self.process, self.endpoints.clone())?;
+        let config = container_config(&self.process, self.endpoints.clone(), &self.settings);
         Ok(match method {
             Method::Docker => Some(ContainerBackend::docker(config)),
             Method::Podman => Some(ContainerBackend::podman(config)),
@@ -207,20 +212,27 @@ impl Context {
         Ok(self)
     }
 
-    /// The same surroundings, and what is made in them made from this environment. `directory` is where the project is
-    /// looked for, when that is not the current one.
-    pub(crate) fn in_environment(
+    /// The same surroundings, and what is made in them made from this environment and from an image, where the method
+    /// takes one. `directory` is where the project is looked for, when that is not the current one.
+    pub(crate) fn made_from(
         mut self,
-        name: Option<&str>,
+        flag: Option<&FoundationFlag>,
         directory: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let Some(name) = name else { return Ok(self) };
-        let catalogue = self.catalogue(directory)?;
-        let environment = catalogue.find(name)?;
-        environment.require(self.method())?;
-        self.settings = manifest::settle(&self.settings, environment)?;
-        self.foundation = manifest::foundation(environment);
-        self.time_limit = environment.manifest.timeout;
+        if let Some(name) = flag.and_then(|flag| flag.environment.as_deref()) {
+            let catalogue = self.catalogue(directory)?;
+            let environment = catalogue.find(name)?;
+            environment.require(self.method())?;
+            self.settings = manifest::settle(&self.settings, environment)?;
+            self.foundation = manifest::foundation(environment);
+            self.time_limit = environment.manifest.timeout;
+        }
+        let method = self.method();
+        if method.starts_from_image() {
+            self.foundation.image = Some(self.settings.image(self.foundation.image.as_ref()));
+        } else if matches!(self.settings.image.origin, Origin::Flag { .. }) {
+            return Err(Failure::no_images(method));
+        }
         Ok(self)
     }
 
@@ -333,6 +345,7 @@ fn settings(
         ..Flags::default()
     };
     flags.agent_sync = said.sync.map(str::to_owned);
+    flags.image = said.foundation.and_then(|flag| flag.image.clone());
     if let Some(policy) = said.policy {
         flags.network.clone_from(&policy.network);
         flags.allow.clone_from(&policy.allow);
@@ -530,19 +543,22 @@ fn endpoints(process: &ProcessConfig) -> EndpointConfig {
     }
 }
 
-fn container_config(process: &ProcessConfig, endpoints: EndpointConfig) -> Result<ContainerConfig, Failure> {
-    Ok(ContainerConfig {
+fn container_config(
+    process: &ProcessConfig,
+    endpoints: EndpointConfig,
+    settings: &Settings,
+) -> ContainerConfig {
+    ContainerConfig {
         guest: process.guest.clone(),
         state: process.state.clone(),
-        image: ImageReference::new(DEFAULT_IMAGE)
-            .map_err(|error| Failure::failed("config-invalid-value", error.to_string()))?,
+        image: settings.image.value.clone(),
         endpoints,
         git_config: process.git_config.clone(),
-    })
+    }
 }
 
 fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings) -> Result<Engine, Failure> {
-    let container = container_config(&process, endpoints)?;
+    let container = container_config(&process, endpoints, settings);
     Ok(Engine::new(EngineConfig {
         state: process.state.clone(),
         uid_base: settings.uid_base.value,

@@ -5,7 +5,7 @@ use crate::{Status, output};
 use palisade_agents::AgentError;
 use palisade_config::ConfigError;
 use palisade_config::manifest::EnvironmentError;
-use palisade_core::{BackendError, Diagnostic, ExitCode};
+use palisade_core::{BackendError, Diagnostic, ExitCode, Method};
 use palisade_engine::EngineError;
 use palisade_images::ImageError;
 use palisade_provision::{OnboardingError, ProvisionError};
@@ -38,6 +38,16 @@ impl Failure {
 
     pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Self {
         Self::Told { code, exit: ExitCode::Failed, message: message.into(), hints: Vec::new() }
+    }
+
+    /// An image was asked for, or named, for a method that starts from none.
+    pub(crate) fn no_images(method: Method) -> Self {
+        Self::Told {
+            code: "no-images",
+            exit: ExitCode::Usage,
+            message: format!("method '{method}' needs no image; images are for docker and podman"),
+            hints: vec!["name the engine: --method docker or podman, or set SANDBOX_METHOD".into()],
+        }
     }
 
     /// A mistake of ours.

@@ -101,6 +101,7 @@ fn config_show_is_a_table_with_or_without_origins() {
     write_project(&instance, "[resources]\npids = 99\n");
     let values = [
         ("method", "bwrap"),
+        ("image", "palisade-bash:latest"),
         ("network.mode", "none"),
         ("network.allow", "[]"),
         ("network.host_ports", "[]"),

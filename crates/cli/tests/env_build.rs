@@ -12,8 +12,10 @@ fn fails(outcome: &Outcome, code: i32, message: &str) {
 
 #[test]
 fn a_method_without_images_is_told_which_ones_have_some() {
-    let told = Instance::with_method("bwrap").run(["env", "build", "bash"]);
-    fails(&told, 2, "method 'bwrap' needs no image; images are for docker and podman");
+    let instance = Instance::with_method("bwrap");
+    for words in [&["env", "build", "bash"][..], &["run", "--image", "palisade-bash:latest", "--", "true"]] {
+        fails(&instance.run(words), 2, "method 'bwrap' needs no image; images are for docker and podman");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@
 pub const SANDBOX_METHOD: &str = "SANDBOX_METHOD";
 /// How far a sandbox reaches into the network: `none`, `allowlist`, `open`.
 pub const PALISADE_NETWORK: &str = "PALISADE_NETWORK";
+/// The image of sandboxes without an environment.
+pub const PALISADE_IMAGE: &str = "PALISADE_IMAGE";
 /// The memory limit, such as `8G`.
 pub const PALISADE_MEMORY: &str = "PALISADE_MEMORY";
 /// The processor limit, such as `4` or `0.5`.
@@ -17,8 +19,9 @@ pub const PALISADE_LOG: &str = "PALISADE_LOG";
 pub const PALISADE_LOG_FORMAT: &str = "PALISADE_LOG_FORMAT";
 
 /// All of the above: what a caller collects into `Sources::environment`.
-pub const ALL: [&str; 7] = [
+pub const ALL: [&str; 8] = [
     SANDBOX_METHOD,
+    PALISADE_IMAGE,
     PALISADE_NETWORK,
     PALISADE_MEMORY,
     PALISADE_CPUS,

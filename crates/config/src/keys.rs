@@ -6,6 +6,7 @@ use crate::environment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Setting {
     Method,
+    Image,
     Network,
     Allow,
     HostPorts,
@@ -77,6 +78,17 @@ pub const KEYS: &[KeyDoc] = &[
         environment: Some(environment::SANDBOX_METHOD),
         flag: Some("--method"),
         project: ProjectRule::Narrow,
+    },
+    KeyDoc {
+        setting: Setting::Image,
+        key: "image",
+        aliases: &[],
+        kind: "an image such as \"palisade-bash:latest\"",
+        default: "palisade-bash:latest",
+        help: "What a sandbox of docker or podman is made from, unless its environment names an image. Kept with the sandbox.",
+        environment: Some(environment::PALISADE_IMAGE),
+        flag: Some("--image"),
+        project: ProjectRule::Trusted,
     },
     KeyDoc {
         setting: Setting::Network,
@@ -492,12 +504,13 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            AgentIdle, AgentSync, Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, LogFormat, LogLevel,
-            Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork, MaxPids, Memory, Method, Mounts,
-            Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
+            AgentIdle, AgentSync, Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, Image, LogFormat,
+            LogLevel, Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork, MaxPids, Memory, Method,
+            Mounts, Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
         };
         let all = [
             Method,
+            Image,
             Network,
             Allow,
             HostPorts,

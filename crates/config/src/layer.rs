@@ -10,13 +10,14 @@ use crate::settings::Valued;
 use crate::sources::Flags;
 use crate::value::Written;
 use palisade_core::{
-    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Method, Mount, Network, Origin, SyncMode,
-    TimeSpan, printable,
+    AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, ImageReference, Method, Mount, Network,
+    Origin, SyncMode, TimeSpan, printable,
 };
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Layer {
     pub(crate) method: Option<Valued<Method>>,
+    pub(crate) image: Option<Valued<ImageReference>>,
     pub(crate) network: Option<Valued<Network>>,
     pub(crate) allow: Vec<Valued<AllowRule>>,
     pub(crate) host_ports: Vec<Valued<HostPort>>,
@@ -59,6 +60,7 @@ impl Layer {
         let expected = setting.doc().kind;
         match setting {
             Setting::Method => self.put_method(written.method(expected)?, origin)?,
+            Setting::Image => self.image = Some(Valued { value: written.parsed(expected)?, origin }),
             Setting::Network => self.network = Some(Valued { value: written.network(expected)?, origin }),
             Setting::Allow => self.allow.push(Valued { value: written.allow(expected)?, origin }),
             Setting::HostPorts => {
@@ -172,6 +174,7 @@ impl Layer {
         let opt = flags.opt.map(|value| value.to_string());
         let single = [
             (Setting::Method, &flags.method),
+            (Setting::Image, &flags.image),
             (Setting::Network, &flags.network),
             (Setting::Memory, &flags.memory),
             (Setting::Cpus, &flags.cpus),

@@ -7,8 +7,8 @@ use crate::layer::Layer;
 use crate::logging::{LogFormat, LogLevel};
 use crate::login::LoginVariable;
 use palisade_core::{
-    Access, AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, Limit, LimitSource, Method,
-    Mount, Network, Origin, Policy, Resources, Selection, SyncMode, TimeSpan, Workspace,
+    Access, AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, ImageReference, Limit,
+    LimitSource, Method, Mount, Network, Origin, Policy, Resources, Selection, SyncMode, TimeSpan, Workspace,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -56,6 +56,7 @@ pub struct Project {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
     pub method: Valued<Method>,
+    pub image: Valued<ImageReference>,
     pub network: Valued<Network>,
     pub allow: Vec<Valued<AllowRule>>,
     pub host_ports: Vec<Valued<HostPort>>,
@@ -106,6 +107,7 @@ impl Default for Settings {
         let Policy { network, opt, resources, root, .. } = Policy::default();
         Self {
             method: Valued::default_of(Method::DEFAULT),
+            image: Valued::default_of(ImageReference::standard()),
             network: Valued::default_of(network),
             allow: Vec::new(),
             host_ports: Vec::new(),
@@ -145,6 +147,7 @@ impl Settings {
     /// Lays a later layer over this: single values replace, lists grow.
     pub(crate) fn lay(&mut self, layer: Layer) {
         self.method.replace_with(layer.method);
+        self.image.replace_with(layer.image);
         self.network.replace_with(layer.network);
         self.memory.replace_with(layer.memory);
         self.cpus.replace_with(layer.cpus);
@@ -223,6 +226,13 @@ impl Settings {
         }
     }
 
+    /// What a sandbox of a method that starts from an image is made from, when its environment names this one or none:
+    /// what was said for this call wins over the environment, and that over the files.
+    pub fn image(&self, of_environment: Option<&ImageReference>) -> ImageReference {
+        let said = matches!(self.image.origin, Origin::Environment { .. } | Origin::Flag { .. });
+        of_environment.filter(|_| !said).unwrap_or(&self.image.value).clone()
+    }
+
     /// Every setting in the order of the table of keys.
     pub fn entries(&self) -> Vec<Entry> {
         crate::keys::KEYS.iter().flat_map(|doc| self.entries_of(doc.setting)).collect()
@@ -233,6 +243,7 @@ impl Settings {
         let one = |value: String, origin: &Origin| vec![Entry { key, value, origin: origin.clone() }];
         match setting {
             Setting::Method => one(self.method.value.to_string(), &self.method.origin),
+            Setting::Image => one(self.image.value.to_string(), &self.image.origin),
             Setting::Network => one(self.network().as_str().into(), &self.network.origin),
             Setting::Allow => list(key, &self.allow, ToString::to_string),
             Setting::HostPorts => list(key, &self.host_ports, ToString::to_string),

@@ -31,6 +31,7 @@ pub struct ProjectSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     pub method: Option<String>,
+    pub image: Option<String>,
     pub network: Option<String>,
     pub allow: Vec<String>,
     pub host_ports: Vec<String>,

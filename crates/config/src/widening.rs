@@ -16,6 +16,10 @@ pub(crate) fn find(base: &Settings, project: &Layer) -> Vec<Problem> {
         let reason = format!("it is weaker than {}", limit(&base.method));
         found.push(widens(Setting::Method, &asked.value, &asked.origin, reason));
     }
+    if let Some(asked) = &project.image {
+        let reason = "what runs in your sandboxes would come from the project".to_owned();
+        found.push(widens(Setting::Image, &asked.value, &asked.origin, reason));
+    }
     if let Some(asked) = &project.network
         && asked.value > base.network.value
     {

@@ -314,6 +314,7 @@ fn a_file_of_more_than_a_mebibyte_is_refused() {
 fn almost_toml() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "method",
+        "image",
         "network",
         "opt",
         "tools",

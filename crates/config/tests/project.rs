@@ -31,6 +31,12 @@ const MATRIX: &[(&str, Option<&str>)] = &[
     ("method = 'kubernetes'", None),
     ("method = 'microvm'", None),
     (
+        "image = 'palisade-node:latest'",
+        Some(
+            "image = palisade-node:latest widens the policy: what runs in your sandboxes would come from the project",
+        ),
+    ),
+    (
         "network = 'open'",
         Some("network.mode = open widens the policy: it reaches further than allowlist (user user.toml:2)"),
     ),

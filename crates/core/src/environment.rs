@@ -109,6 +109,11 @@ const LONGEST_IMAGE: usize = 255;
 const LONGEST_TAG: usize = 128;
 
 impl ImageReference {
+    /// What a sandbox is made from when nobody has named anything.
+    pub fn standard() -> Self {
+        Self("palisade-bash:latest".to_owned())
+    }
+
     pub fn new(text: &str) -> Result<Self, InvalidReference> {
         let refuse = || InvalidReference::Image(text.escape_debug().to_string());
         let (rest, digest) = match text.split_once('@') {
@@ -236,6 +241,7 @@ mod tests {
         ] {
             assert_eq!(ImageReference::new(good).unwrap().as_str(), good);
         }
+        assert_eq!(ImageReference::new("palisade-bash:latest"), Ok(ImageReference::standard()));
         let long = "a".repeat(256);
         for bad in [
             "",

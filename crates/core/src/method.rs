@@ -45,6 +45,14 @@ impl Method {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
+    /// Whether its sandboxes start from an image.
+    pub fn starts_from_image(self) -> bool {
+        match self {
+            Method::Docker | Method::Podman | Method::Microvm | Method::Kubernetes => true,
+            Method::Bwrap | Method::Noop => false,
+        }
+    }
+
     /// How much stands between the code inside and the host; only the order counts. A project's own file may
     /// ask for a stronger method than the user's, not for a weaker one.
     pub fn strength(self) -> u8 {

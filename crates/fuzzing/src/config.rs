@@ -77,6 +77,7 @@ fn without(sources: &Sources) -> Sources {
 fn assert_not_wider(base: &Settings, narrowed: &Settings) {
     assert!(narrowed.method.value.strength() >= base.method.value.strength());
     assert!(narrowed.network() <= base.network());
+    assert_eq!(narrowed.image, base.image);
     assert!(narrowed.memory.value <= base.memory.value);
     assert!(narrowed.cpus.value <= base.cpus.value);
     assert!(narrowed.pids.value <= base.pids.value);

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{Enforcement, Method, Workspace, printable};
+use palisade_core::{Enforcement, Workspace, printable};
 use palisade_engine::Inspection;
 use std::fmt::Write as _;
 
@@ -40,11 +40,12 @@ fn describe(inspection: &Inspection) -> String {
     let foundation = &inspection.foundation;
     if let Some(environment) = &foundation.environment {
         line("environment", environment.as_str());
-        match (&foundation.image, summary.method) {
-            (_, Method::Bwrap | Method::Noop) => line("root", &foundation.root.shown()),
-            (Some(image), _) => line("image", image.as_str()),
-            (None, _) => {}
-        }
+    }
+    match &foundation.image {
+        Some(image) if summary.method.starts_from_image() => line("image", image.as_str()),
+        None if summary.method.starts_from_image() => {}
+        _ if foundation.environment.is_some() => line("root", &foundation.root.shown()),
+        _ => {}
     }
     line("state", summary.state.as_str());
     if let Some(error) = &summary.error {

@@ -33,7 +33,7 @@ pub(crate) mod wrapped;
 
 use crate::Status;
 use crate::arguments::{Cli, Command};
-use crate::context::Context;
+use crate::context::{Context, Said};
 use crate::failure::Failure;
 use crate::output;
 use palisade_core::HostTrouble;
@@ -44,18 +44,20 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         // Without settings or state, so that it works when those are broken.
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Run(arguments) => {
-            let context = Context::with_project(global, Some(&arguments.policy))?
-                .in_environment(arguments.foundation.environment.as_deref(), None)?;
+            let foundation = Some(&arguments.foundation);
+            let context = Context::with_project(global, Said::of(&arguments.policy, foundation))?
+                .made_from(foundation, None)?;
             block_on(&context, tidily(&context, run::run(&context, arguments)))
         }
         Command::Create(arguments) => {
-            let context = Context::with_project(global, Some(&arguments.policy))?
-                .in_environment(arguments.foundation.environment.as_deref(), None)?;
+            let foundation = Some(&arguments.foundation);
+            let context = Context::with_project(global, Said::of(&arguments.policy, foundation))?
+                .made_from(foundation, None)?;
             block_on(&context, tidily(&context, create::run(&context, arguments)))
         }
         Command::Wrap(arguments) => {
             let context = match arguments.makes() {
-                true => Context::with_project(global, Some(&arguments.policy))?,
+                true => Context::with_project(global, Said::of(&arguments.policy, None))?.made_from(None, None)?,
                 false => Context::without_project(global)?,
             };
             block_on(&context, tidily(&context, wrap::run(&context, arguments)))
@@ -73,7 +75,7 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         other => {
             let context = match other {
                 Command::Doctor(_) | Command::Config(_) | Command::Env(_) => {
-                    Context::with_project(global, None)?
+                    Context::with_project(global, Said::default())?
                 }
                 _ => Context::without_project(global)?,
             };

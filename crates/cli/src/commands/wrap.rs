@@ -111,7 +111,8 @@ async fn make(context: &Context, arguments: Arguments) -> Result<Status, Failure
     let Reach { program, show, search, executables } =
         reach(&word, method, &policy, &host).map_err(palisade_engine::EngineError::from)?;
     policy.programs = show;
-    let limits = context.engine.try_programs(method, &policy, &executables).await?;
+    let limits =
+        context.engine.try_programs(method, &policy, context.foundation.clone(), &executables).await?;
     super::start::note_limits(context, || async { Ok(limits) }).await?;
     let output = arguments.output.map(|path| HostPath::new(here.join(path))).transpose();
     let words = std::iter::once(program).chain(command);
@@ -119,6 +120,7 @@ async fn make(context: &Context, arguments: Arguments) -> Result<Status, Failure
         method,
         origin: selection.origin,
         policy,
+        foundation: context.foundation.clone(),
         command: words.map(|word| Word::from(word.as_os_str())).collect(),
         name: Path::new(&word).file_name().unwrap_or(OsStr::new("command")).to_owned(),
         variables,

@@ -6,6 +6,7 @@ mod adoption;
 mod crashes;
 mod engine;
 mod faults;
+mod image;
 mod loopback;
 mod parallel;
 mod proxy;

@@ -8,7 +8,7 @@ use super::word::Word;
 use super::{HOME, MAKING, RECORD, directory};
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
-use palisade_core::{HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
+use palisade_core::{Foundation, HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use std::ffi::{OsStr, OsString};
@@ -24,6 +24,7 @@ pub struct WrapRequest {
     pub method: Method,
     pub origin: Origin,
     pub policy: Policy,
+    pub foundation: Foundation,
     /// The command as it is called inside.
     pub command: Vec<Word>,
     /// The name of the script, which is the command's own.
@@ -80,6 +81,7 @@ impl Engine {
             method: request.method,
             origin: request.origin,
             policy,
+            foundation: request.foundation,
             command: request.command,
             variables: request.variables,
             search: request.search,

@@ -1,7 +1,7 @@
 //! What a wrapper remembers.
 
 use super::word::Word;
-use palisade_core::{HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
+use palisade_core::{Foundation, HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
 use serde::{Deserialize, Serialize};
 
 /// The form of the record; another number is another form.
@@ -20,6 +20,9 @@ pub struct Record {
     /// Who had chosen the method.
     pub origin: Origin,
     pub policy: Policy,
+    /// What its sandboxes are made from.
+    #[serde(default, skip_serializing_if = "Foundation::is_plain")]
+    pub foundation: Foundation,
     /// The command as it is called inside, and the arguments that come before the caller's.
     pub command: Vec<Word>,
     pub variables: Vec<Variable>,

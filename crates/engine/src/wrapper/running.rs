@@ -5,7 +5,7 @@ use super::error::WrapperError;
 use super::record::{Record, VERSION};
 use crate::error::EngineError;
 use crate::one_off::OneOffRequest;
-use palisade_core::{Foundation, HostPath, Layout};
+use palisade_core::{HostPath, Layout};
 use rustix::fs::FlockOperation;
 use std::ffi::OsString;
 use std::fs::File;
@@ -50,11 +50,11 @@ impl Wrapper {
     }
 
     pub fn request(&self) -> OneOffRequest {
-        let Record { method, policy, identity, .. } = &self.record;
+        let Record { method, policy, foundation, identity, .. } = &self.record;
         OneOffRequest {
             method: *method,
             policy: policy.clone(),
-            foundation: Foundation::default(),
+            foundation: foundation.clone(),
             identity: *identity,
         }
     }

@@ -36,6 +36,7 @@ impl Engine {
         &self,
         method: Method,
         policy: &Policy,
+        foundation: Foundation,
         executables: &[OsString],
     ) -> Result<Vec<Enforcement>, EngineError> {
         let mut policy = policy.clone();
@@ -45,7 +46,7 @@ impl Engine {
         {
             *access = Access::ReadOnly;
         }
-        let request = OneOffRequest { method, policy, foundation: Foundation::default(), identity: None };
+        let request = OneOffRequest { method, policy, foundation, identity: None };
         let fixed = ["/bin/sh", "-c", LOOK, "sh"].map(|word| word.as_bytes().to_vec());
         let words = executables.iter().map(|word| word.as_bytes().to_vec());
         let look = ExecRequest {

@@ -54,10 +54,10 @@ pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Resul
     match &arguments.command {
         Command::Start(start) => {
             let directory = start.directory.as_deref();
-            let said = Said { policy: Some(&start.policy), sync: start.sync.as_deref() };
-            let context =
-                Context::with_project_of(global, said, directory)?.with_method_of_infra(directory)?;
-            context.in_environment(start.foundation.environment.as_deref(), directory)
+            let said = Said::of(&start.policy, Some(&start.foundation));
+            let said = Said { sync: start.sync.as_deref(), ..said };
+            let context = Context::with_project_of(global, said, directory)?;
+            context.with_method_of_infra(directory)?.made_from(Some(&start.foundation), directory)
         }
         _ => Context::without_project(global),
     }

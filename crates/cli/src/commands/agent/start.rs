@@ -92,7 +92,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     if arguments.fresh {
         discard(&workshop, &request, arguments.discard.as_deref()).await?;
     }
-    refuse_other_environment(&workshop, &request).await?;
+    refuse_other_foundation(context, &workshop, &request).await?;
     let mut teller = told::Teller::new();
     let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
     teller.clear();
@@ -335,20 +335,38 @@ async fn discard(
 }
 
 /// A sandbox from before stays what it was made from; asking for something else must not look as if it worked.
-async fn refuse_other_environment(workshop: &Workshop<'_>, request: &StartRequest) -> Result<(), Failure> {
-    let Some(wanted) = &request.foundation.environment else { return Ok(()) };
-    let Some(sandbox) = workshop.earlier(request).await? else { return Ok(()) };
-    let made_from = sandbox.row.spec.foundation.environment.as_ref();
-    if made_from == Some(wanted) {
+async fn refuse_other_foundation(
+    context: &Context,
+    workshop: &Workshop<'_>,
+    request: &StartRequest,
+) -> Result<(), Failure> {
+    let environment = request.foundation.environment.as_ref();
+    let named = matches!(context.settings.image.origin, Origin::Flag { .. });
+    let image = request.foundation.image.as_ref().filter(|_| named);
+    if environment.is_none() && image.is_none() {
         return Ok(());
     }
-    let from = made_from.map_or_else(|| "no environment".to_owned(), |name| format!("environment '{name}'"));
-    Err(Failure::Told {
+    let Some(sandbox) = workshop.earlier(request).await? else { return Ok(()) };
+    let made_from = &sandbox.row.spec.foundation;
+    let refuse = |from: String, wanted: &str| Failure::Told {
         code: "environment-differs",
         exit: ExitCode::Conflict,
         message: format!("sandbox '{}' was made from {from}, not from '{wanted}'", sandbox.name()),
         hints: vec!["begin anew with --fresh, or give this agent a sandbox of its own with --name".into()],
-    })
+    };
+    let told = |what: &str, name: Option<String>| match name {
+        Some(name) => format!("{what} '{name}'"),
+        None => format!("no {what}"),
+    };
+    if let Some(wanted) = environment.filter(|wanted| made_from.environment.as_ref() != Some(wanted)) {
+        let from = told("environment", made_from.environment.as_ref().map(ToString::to_string));
+        return Err(refuse(from, wanted.as_str()));
+    }
+    if let Some(wanted) = image.filter(|wanted| made_from.image.as_ref() != Some(wanted)) {
+        let from = told("image", made_from.image.as_ref().map(ToString::to_string));
+        return Err(refuse(from, wanted.as_str()));
+    }
+    Ok(())
 }
 
 /// Unless somebody said how far the sandbox reaches, the agent reaches what it cannot work without.

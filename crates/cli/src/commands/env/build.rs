@@ -3,7 +3,7 @@
 use crate::context::{self, Context};
 use crate::failure::Failure;
 use crate::output;
-use palisade_core::{ExitCode, Method};
+use palisade_core::ExitCode;
 use palisade_images::context::ADDED_CERTIFICATES;
 use palisade_images::{
     Certificates, Event, ImageError, Made, Outcome, RECIPES, Recipe, Request, Reuse, make, of_image, recipe,
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
     let method = context.method();
-    let Some(engine) = context.container_engine(method)? else { return Err(needs_no_image(method)) };
+    let Some(engine) = context.container_engine(method)? else { return Err(Failure::no_images(method)) };
     let wanted = match arguments.all {
         true => RECIPES.iter().collect(),
         false => arguments.names.iter().map(|name| named(context, name)).collect::<Result<Vec<_>, _>>()?,
@@ -62,15 +62,6 @@ pub(super) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
     progress.end(made.as_ref().err());
     let made = made.map_err(Failure::from)?;
     if arguments.json { output::json(&made) } else { output::data(&table(&made)) }
-}
-
-fn needs_no_image(method: Method) -> Failure {
-    Failure::Told {
-        code: "no-images",
-        exit: ExitCode::Usage,
-        message: format!("method '{method}' needs no image; images are for docker and podman"),
-        hints: vec!["name the engine: palisade env build --method docker …, or set SANDBOX_METHOD".into()],
-    }
 }
 
 /// The recipe that a name means: an environment's image, or one that no environment has.
