@@ -39,8 +39,13 @@ pub(crate) fn directories(names: &[&str], mode: u32, owner: Owner) -> io::Result
 
 /// One program that everybody may run and nobody may change.
 pub(crate) fn program(name: &str, contents: &[u8]) -> io::Result<Vec<u8>> {
+    file(name, contents, 0o555)
+}
+
+/// One file of root's.
+pub(crate) fn file(name: &str, contents: &[u8], mode: u32) -> io::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::with_capacity(contents.len() + 4096));
-    let mut header = header(EntryType::Regular, 0o555, Owner::ROOT, contents.len() as u64);
+    let mut header = header(EntryType::Regular, mode, Owner::ROOT, contents.len() as u64);
     archive.append_data(&mut header, Path::new(name), contents)?;
     archive.into_inner()
 }

@@ -68,6 +68,9 @@ pub(crate) fn resolve(
         binds.push(Bind { host: host.real(shown)?, guest, access: Access::ReadOnly });
     }
     for mount in &policy.mounts {
+        if let Some(reason) = policy.obstacle_at(&mount.guest) {
+            return Err(Host::refuse(&mount.host, reason, "choose another mount target"));
+        }
         let guest = mount.guest.to_string();
         binds.push(Bind { host: host.real(&mount.host)?, guest, access: mount.access });
     }
@@ -142,6 +145,11 @@ impl Host<'_> {
         let refuse = |reason: String, fix: &str| Self::refuse(path, reason, fix);
         let real = std::fs::canonicalize(path)
             .map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
+        // Podman writes mounts down in a line of options, and reads that again.
+        if self.client.dialect != Dialect::Docker && real.to_string_lossy().contains([',', '"', '\n', '\r']) {
+            let reason = "podman would read what follows its comma, quote or line break as options".into();
+            return Err(refuse(reason, "give it a plain name, or use --method bwrap or docker"));
+        }
         let state = self.config.state.as_path();
         let state = std::fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
         if state.starts_with(&real) || real.starts_with(&state) {

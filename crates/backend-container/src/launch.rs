@@ -5,12 +5,12 @@ use crate::backend::ContainerBackend;
 use crate::client::{Client, LONGEST};
 use crate::host_paths::{self, Held, Places};
 use crate::limits::InForce;
-use crate::plan::{self, Loopback, PlanInput, Role};
+use crate::plan::{self, Dialect, Loopback, PlanInput, Role};
 use crate::trouble::Failure;
 use crate::{guest, images, labels, volumes};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::StartContainerOptions;
-use palisade_core::{BackendError, SandboxSpec};
+use palisade_core::{BackendError, Network, SandboxSpec};
 use std::path::Path;
 
 /// What every try of one launch has in common.
@@ -83,13 +83,7 @@ impl ContainerBackend {
         let name = labels::container(&spec.id);
         let warnings = self.create_from_image(launch, &name, guest_volume).await?;
         let started = match InForce::after(&warnings).require(self.kind(), &spec.policy.resources) {
-            Ok(()) => client
-                .call("start the container", LONGEST, |docker| {
-                    let name = &name;
-                    async move { docker.start_container(name, None::<StartContainerOptions>).await }
-                })
-                .await
-                .map_err(BackendError::from),
+            Ok(()) => start_made(client, spec, &name).await,
             Err(error) => Err(error),
         };
         if started.is_err()
@@ -129,6 +123,17 @@ impl ContainerBackend {
         }
         Err(self.missing_image(spec))
     }
+}
+
+/// Starts a container that was made, once it has what the engine would not give it.
+async fn start_made(client: &Client, spec: &SandboxSpec, name: &str) -> Result<(), BackendError> {
+    if client.dialect != Dialect::Docker && spec.policy.network != Network::None {
+        volumes::tell_name_server(client, name).await?;
+    }
+    let started = client.call("start the container", LONGEST, |docker| async move {
+        docker.start_container(name, None::<StartContainerOptions>).await
+    });
+    Ok(started.await?)
 }
 
 /// A kernel that was started without IPv6 has none of its settings, and refuses a container that would change them.

@@ -2,9 +2,9 @@
 //! without an engine.
 //!
 //! Invariants: no network but loopback, no capability, no way to gain privileges, never root; the engine's own system
-//! call filter stays on; the root is read-only unless the environment says otherwise, and every writable place has a
-//! size limit or is a volume of the sandbox's own; the engine keeps no log of the stream; no secret is in here, since
-//! whoever may ask the engine reads all of it.
+//! call filter stays on, and ours stands before it; the root is read-only unless the environment says otherwise, and
+//! every writable place has a size limit or is a volume of the sandbox's own; the engine keeps no log of the stream; no
+//! secret is in here, since whoever may ask the engine reads all of it.
 
 use crate::labels::{self, Kind, Labels};
 use bollard::models::{
@@ -26,6 +26,27 @@ pub const BRIDGE: [&str; 2] = ["/.palisade/guest", "bridge"];
 pub const HELPER_DIRECTORY: &str = "/palisade";
 /// The kernel's usual period in which a share of processors is measured out, in microseconds.
 const CPU_PERIOD: i64 = 100_000;
+
+/// The size of `/dev/shm`, which engines would choose differently.
+const SHARED_MEMORY: i64 = 64 << 20;
+/// Tells how busy the host is, and can be opened for writing.
+const PRESSURE: &str = "/proc/pressure";
+/// What Docker itself hides, of all its versions, and [`PRESSURE`].
+const MASKED: [&str; 13] = [
+    PRESSURE,
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
 
 /// Where two engines understand the same API differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +141,15 @@ pub fn container(input: &PlanInput<'_>) -> ContainerCreateBody {
         Role::Bound | Role::Run => &["serve", "--stdio", "--on-eof", "exit"],
         Role::Check => &["selfcheck"],
     };
+    // Behind the engine's own filter of system calls stands ours, which the guest takes upon itself.
+    let confined = if spec.policy.writes_host() { "confined-bound" } else { "confined" };
     let User { uid, gid } = input.user;
     ContainerCreateBody {
         image: Some(input.image.to_owned()),
         hostname: Some(hostname.to_owned()),
         user: Some(format!("{uid}:{gid}")),
         working_dir: Some("/".into()),
-        entrypoint: Some(vec![format!("{GUEST_DIRECTORY}/{GUEST_NAME}")]),
+        entrypoint: Some(vec![format!("{GUEST_DIRECTORY}/{GUEST_NAME}"), confined.into()]),
         cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -150,15 +173,17 @@ fn host_config(input: &PlanInput<'_>, hostname: &str) -> HostConfig {
     let docker = input.dialect == Dialect::Docker;
     HostConfig {
         cap_drop: Some(vec!["ALL".into()]),
-        security_opt: Some(vec!["no-new-privileges".into()]),
+        security_opt: Some(security(input.dialect)),
+        masked_paths: docker.then(|| MASKED.iter().map(|path| (*path).to_owned()).collect()),
         privileged: Some(false),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
         ipc_mode: Some("private".into()),
+        shm_size: Some(SHARED_MEMORY),
         readonly_rootfs: Some(policy.root == Access::ReadOnly),
         mounts: Some(mounts(input)),
         binds: volume_binds(input),
         tmpfs: Some(tmpfs(input)),
-        // Podman leaves the file out, and a C library without one asks at the same address.
+        // Podman takes no name servers for a container without a network; it is given the file before it starts.
         dns: docker.then(|| vec!["127.0.0.1".into()]),
         dns_search: docker.then(|| vec![".".into()]),
         extra_hosts: docker.then(|| vec![format!("{hostname}:127.0.0.1")]),
@@ -180,6 +205,15 @@ fn sysctls(input: &PlanInput<'_>) -> Option<HashMap<String, String>> {
     }
     let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some(settings.collect()).filter(|settings: &HashMap<_, _>| !settings.is_empty())
+}
+
+/// Podman hides more when it is told; Docker takes the whole list.
+fn security(dialect: Dialect) -> Vec<String> {
+    let mut options = vec!["no-new-privileges".to_owned()];
+    if dialect != Dialect::Docker {
+        options.push(format!("mask={PRESSURE}"));
+    }
+    options
 }
 
 /// What a container that runs and one that is never started have in common.

@@ -68,6 +68,14 @@ pub(crate) fn guest_name(guest: &HostPath) -> Result<String, BackendError> {
     Ok(labels::guest_volume(&digest(&contents)))
 }
 
+/// Tells a container that has not started where names are answered. Podman writes no such file into a container without
+/// a network, and what the image has there is somebody else's.
+pub(crate) async fn tell_name_server(client: &Client, container: &str) -> Result<(), BackendError> {
+    let archive = archive::file("etc/resolv.conf", b"nameserver 127.0.0.1\n", 0o644);
+    let archive = archive.map_err(BackendError::io("pack /etc/resolv.conf"))?;
+    Ok(upload(client, container, "/", &Bytes::from(archive)).await?)
+}
+
 fn digest(contents: &[u8]) -> String {
     let digest = Sha256::digest(contents);
     digest
@@ -281,7 +289,7 @@ pub(crate) async fn remove_container(client: &Client, name: &str) -> Result<(), 
 async fn upload(client: &Client, container: &str, path: &str, archive: &Bytes) -> Result<(), Failure> {
     let options = UploadToContainerOptionsBuilder::default().path(path).build();
     client
-        .call("fill a volume", LONGEST, |docker| {
+        .call("take an archive", LONGEST, |docker| {
             let (options, body) = (options.clone(), bollard::body_full(archive.clone()));
             async move { docker.upload_to_container(container, Some(options), body).await }
         })

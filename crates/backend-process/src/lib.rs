@@ -1,7 +1,7 @@
 //! Sandboxes made of processes: `bwrap`, which isolates with namespaces, seccomp and cgroups, and `noop`, which
 //! isolates nothing and is only used when somebody names it.
 //!
-//! Linux only. Planning is pure ([`bwrap::plan`], [`seccomp`]); the rest is the thin I/O around it.
+//! Linux only. Planning is pure ([`bwrap::plan`]); the rest is the thin I/O around it.
 #![cfg(target_os = "linux")]
 
 pub mod bwrap;
@@ -12,7 +12,6 @@ mod low_ports;
 mod machine;
 mod marked;
 pub mod noop;
-pub mod seccomp;
 mod stage;
 mod tools;
 mod warden;

@@ -15,6 +15,9 @@ pub const HOME: &str = "/home/agent";
 pub const USER: &str = "agent";
 /// The uid and gid of that user, as seen inside.
 pub const INSIDE_ID: u32 = 1000;
+/// Files that every sandbox has of its own, whatever the method writes them with.
+pub const OWN_FILES: [&str; 6] =
+    ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/nsswitch.conf"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -160,6 +163,23 @@ impl Policy {
         variables
     }
 
+    /// Why nothing may be mounted there: somebody would have to make the place in files that a sandbox may have filled
+    /// with links, or that are the user's own, or would write over a file that every sandbox has.
+    pub fn obstacle_at(&self, target: &GuestPath) -> Option<String> {
+        if OWN_FILES.contains(&target.as_str()) {
+            return Some(format!("its target {target} is a file that every sandbox has of its own"));
+        }
+        let below = |other: &&Mount| other.guest != *target && target.is_within(&other.guest);
+        if let Some(other) = self.mounts.iter().find(below) {
+            return Some(format!("its target {target} lies inside another mount's, {}", other.guest));
+        }
+        let bound = matches!(self.workspace, Workspace::Bound { .. });
+        let in_workspace = std::path::Path::new(target.as_str()).starts_with(WORKSPACE);
+        (bound && in_workspace).then(|| {
+            format!("its target {target} lies in a directory of the host's that is bound at {WORKSPACE}")
+        })
+    }
+
     /// Whether code inside can write into a directory of the host's.
     pub fn writes_host(&self) -> bool {
         let bound = matches!(&self.workspace, Workspace::Bound { access: Access::ReadWrite, .. });
@@ -249,6 +269,22 @@ mod tests {
         for bad in ["", "/a", "/a:/b:exec", "/a:/b:ro:x", "a:/b", "/a:b", "/a:/b/../..", "/a:/b:"] {
             assert!(parse_mount(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn nothing_is_mounted_where_somebody_else_decides_what_lies_there() {
+        let mut policy = Policy::default();
+        policy.mounts.push(parse_mount("/a:/data").unwrap());
+        let obstacle = |policy: &Policy, target: &str| policy.obstacle_at(&GuestPath::new(target).unwrap());
+        for free in ["/data", "/data2", "/other", "/workspace/sub", "/home/agent/sub", "/etc/other"] {
+            assert_eq!(obstacle(&policy, free), None, "{free}");
+        }
+        for taken in OWN_FILES.into_iter().chain(["/data/sub/place"]) {
+            assert!(obstacle(&policy, taken).is_some(), "{taken}");
+        }
+        let host = HostPath::new("/srv").unwrap();
+        policy.workspace = Workspace::Bound { host, access: Access::ReadOnly };
+        assert!(obstacle(&policy, "/workspace/sub").is_some());
     }
 
     #[test]

@@ -30,7 +30,13 @@ mod stream;
 mod system;
 mod terminal;
 
+use palisade_seccomp::SetIdBits;
 use std::io::Write;
+
+/// Words before all others, where nobody has put this program behind the system call filter: it does so itself.
+const CONFINED: &str = "confined";
+/// The same, where a directory of the host's can be written.
+const CONFINED_BOUND: &str = "confined-bound";
 
 /// The C library's entry, not Rust's: the runtime's own start reads and parses the memory map to guard the stack's end,
 /// which takes as long as the rest of our start and serves nobody in here.
@@ -43,15 +49,22 @@ extern "C" fn main(_count: libc::c_int, _words: *const *const libc::c_char) -> l
 
 #[cfg_attr(test, allow(dead_code, reason = "the test harness has a start of its own"))]
 fn start() -> u8 {
-    let verb = std::env::args_os().nth(1);
-    if verb.as_ref().is_some_and(|word| word == "selfcheck") {
+    let mut words = std::env::args_os().skip(1).peekable();
+    let confined = match words.next_if(|word| word == CONFINED || word == CONFINED_BOUND) {
+        Some(word) if word == CONFINED_BOUND => palisade_seccomp::confine(SetIdBits::Denied),
+        Some(_) => palisade_seccomp::confine(SetIdBits::Allowed),
+        None => Ok(()),
+    };
+    if confined.is_ok() && words.peek().is_some_and(|word| word == "selfcheck") {
         return report(&selfcheck::faults());
     }
-    if verb.is_some_and(|word| word == "bridge") {
+    if words.peek().is_some_and(|word| word == "bridge") {
         // Nobody reads why it is none: whoever asked for it sees that the guest does not answer.
         return u8::from(bridge::cross().is_err());
     }
-    let outcome = arguments::parse(std::env::args_os().skip(1))
+    let outcome = confined
+        .map_err(|error| error.to_string())
+        .and_then(|()| arguments::parse(words))
         .and_then(|arguments| startup::prepare(&arguments).map_err(|error| format!("cannot start: {error}")));
     match outcome {
         Ok(guest) => guest.run(),

@@ -12,7 +12,7 @@ pub const PARENT_LABEL: &str = "dev.palisade.parent";
 pub const DEBIAN: &str = "debian:trixie-slim";
 
 /// Raised when images must be made again although no recipe has changed.
-const GENERATION: &str = "palisade image 1";
+const GENERATION: &str = "palisade image 2";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recipe {

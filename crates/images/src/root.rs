@@ -11,6 +11,8 @@ use tokio::process::Command;
 /// What an engine calls it.
 pub const IMAGE: &str = "palisade-root:latest";
 const SUITE: &str = "trixie";
+/// mmdebstrap lends it the host's own name and name servers, which are no part of a Debian.
+const FORGET: &str = r#"--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname""#;
 /// How many lines of a failure are told.
 const LAST_WORDS: usize = 3;
 
@@ -65,10 +67,14 @@ pub struct RootPlan {
 
 impl RootPlan {
     pub fn new(sources: &Sources) -> Self {
-        let options =
-            ["--variant=minbase", "--format=tar", "--include=ca-certificates", SUITE].map(str::to_owned);
+        let options = ["--variant=minbase", "--format=tar", "--include=ca-certificates", FORGET, SUITE];
         Self {
-            arguments: options.into_iter().chain(["-".to_owned()]).chain(sources.0.iter().cloned()).collect(),
+            arguments: options
+                .into_iter()
+                .chain(["-"])
+                .map(str::to_owned)
+                .chain(sources.0.iter().cloned())
+                .collect(),
         }
     }
 
@@ -168,6 +174,7 @@ mod tests {
                 "--variant=minbase",
                 "--format=tar",
                 "--include=ca-certificates",
+                FORGET,
                 "trixie",
                 "-",
                 "deb http://packages.example/debian trixie main",

@@ -98,7 +98,9 @@ fn no_policy_weakens_what_isolates() {
                     assert_eq!(host.network_mode.as_deref(), Some("none"));
                     assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
                     assert_eq!((host.cap_add, host.privileged), (None, Some(false)));
-                    assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+                    assert!(host.security_opt.unwrap().contains(&"no-new-privileges".to_owned()));
+                    let entry = body.entrypoint.unwrap();
+                    assert_eq!(entry, ["/.palisade/guest", "confined"], "behind our own filter");
                     assert_eq!(body.user.as_deref(), Some("1000:1000"));
                     assert_eq!(body.env, None, "the environment travels over the stream");
                     assert_eq!((host.devices, host.pid_mode, host.port_bindings), (None, None, None));

@@ -1,7 +1,7 @@
 //! What the planner must know of the host's root, or of another one: gathered once by looking, so that planning itself
 //! is pure.
 
-use super::plan::is_text_file;
+use palisade_core::policy::OWN_FILES;
 use std::io;
 use std::path::Path;
 
@@ -98,7 +98,7 @@ impl HostFacts {
         }
         for directory in OPENED {
             if std::fs::symlink_metadata(root.join(directory)).is_ok_and(|meta| meta.is_dir()) {
-                let own = |name: &str| name == "var/tmp" || is_text_file(&format!("/{name}"));
+                let own = |name: &str| name == "var/tmp" || OWN_FILES.contains(&format!("/{name}").as_str());
                 entries.extend(entries_of(root, directory, own)?);
             }
         }

@@ -211,11 +211,6 @@ fn text_files(hostname: &str, network: Network) -> Vec<TextFile> {
     ]
 }
 
-/// Whether a file with text of our own stands at this path; nothing else may, since bwrap would write into it.
-pub fn is_text_file(guest: &str) -> bool {
-    text_files("", Network::None).iter().any(|file| file.guest == guest)
-}
-
 /// Arguments in the form `--args` reads: each ended by a NUL.
 pub fn nul_separated<'a>(arguments: impl IntoIterator<Item = &'a OsString>) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,18 +1,18 @@
 //! From a sandbox's specification to a launch of bwrap: the I/O between the policy and the pure plan.
 
 use super::facts::HostFacts;
-use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, is_text_file, nul_separated, plan};
+use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, plan};
 use crate::ProcessConfig;
 use crate::fence::{self, DirectoryLock, Journal};
 use crate::marked;
-use crate::seccomp::{self, SetIdBits};
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::policy::{HOME, WORKSPACE};
-use palisade_core::{Access, BackendError, GuestPath, HostPath, Mount, Policy, Root, SandboxSpec, Workspace};
+use palisade_core::{Access, BackendError, GuestPath, HostPath, Root, SandboxSpec, Workspace};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
+use palisade_seccomp::{self as seccomp, SetIdBits};
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,10 @@ pub(super) fn resolve(
     }
     for mount in &policy.mounts {
         let host = host_path(config, &mount.host)?;
-        require_free_target(&host, &mount.guest, policy)?;
+        if let Some(reason) = policy.obstacle_at(&mount.guest) {
+            let fix = "choose another mount target".into();
+            return Err(BackendError::HostDirectory { path: host.to_string(), reason, fix });
+        }
         prepare_target(spec, &resolved, &host, &mount.guest)?;
         if mount.access == Access::ReadWrite && host.as_path().is_dir() {
             guard(config, spec, &host, mount.guest.as_str(), held, &mut resolved)?;
@@ -190,26 +193,6 @@ fn guard(
         resolved.fence.push(Bind { host, guest: inside, access });
     }
     Ok(())
-}
-
-/// A target inside another mount would be made by bwrap in a directory that a sandbox may have filled with links,
-/// and one that is a file of ours would be written over.
-fn require_free_target(source: &HostPath, target: &GuestPath, policy: &Policy) -> Result<(), BackendError> {
-    let refuse = |reason: String| BackendError::HostDirectory {
-        path: source.to_string(),
-        reason,
-        fix: "choose another mount target".into(),
-    };
-    if is_text_file(target.as_str()) {
-        return Err(refuse(format!("its target {target} is a file that every sandbox has of its own")));
-    }
-    let above = |other: &&Mount| other.guest != *target && target.is_within(&other.guest);
-    match policy.mounts.iter().find(above) {
-        Some(other) => {
-            Err(refuse(format!("its target {target} lies inside another mount's, {}", other.guest)))
-        }
-        None => Ok(()),
-    }
 }
 
 /// bwrap makes what it mounts on, and follows links there while the host is still in reach. So nothing may be shown at

@@ -51,6 +51,13 @@ fn input<'a>(facts: &'a HostFacts, guest: &'a HostPath) -> PlanInput<'a> {
 }
 
 #[test]
+fn the_files_with_text_of_our_own_are_those_that_nothing_is_mounted_on() {
+    let files = text_files("box", Network::None);
+    let names: Vec<&str> = files.iter().map(|file| file.guest.as_str()).collect();
+    assert_eq!(names, palisade_core::policy::OWN_FILES);
+}
+
+#[test]
 fn a_persistent_sandbox() {
     let (facts, guest) = (facts(), host("/opt/palisade/palisade-guest"));
     let plan = plan(&input(&facts, &guest));

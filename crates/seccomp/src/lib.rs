@@ -1,7 +1,8 @@
 //! The system calls a sandbox may not make. A deny-list over the kernel's own checks: it takes away the large,
 //! rarely needed and often broken parts of the kernel, and the ways to gain new namespaces or reach a terminal.
 //!
-//! The filter is compiled here and handed to bwrap, which installs it last, before the guest starts.
+//! bwrap is handed the filter as bytes and installs it last, before the guest starts. In a container the guest takes it
+//! upon itself, since engines differ in what theirs denies, and some of it reaches beyond the sandbox.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition as Condition,
@@ -17,9 +18,16 @@ pub enum SetIdBits {
     Denied,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("the system call filter could not be built: {0}")]
+#[derive(Debug)]
 pub struct FilterError(String);
+
+impl std::fmt::Display for FilterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the system call filter could not be had: {}", self.0)
+    }
+}
+
+impl std::error::Error for FilterError {}
 
 const DENIED: [i64; 53] = [
     // Mounts and roots.
@@ -109,6 +117,16 @@ const CLONE_NEWTIME: u64 = 0x80;
 
 /// The program for the kernel, as bytes for `bwrap --seccomp`.
 pub fn program(set_id_bits: SetIdBits) -> Result<Vec<u8>, FilterError> {
+    Ok(instructions(set_id_bits)?.iter().flat_map(encode).collect())
+}
+
+/// Takes the filter upon this process and whatever it starts. It cannot be given back.
+pub fn confine(set_id_bits: SetIdBits) -> Result<(), FilterError> {
+    let program = instructions(set_id_bits)?;
+    seccompiler::apply_filter(&program).map_err(|error| FilterError(error.to_string()))
+}
+
+fn instructions(set_id_bits: SetIdBits) -> Result<BpfProgram, FilterError> {
     let failed = |error: seccompiler::BackendError| FilterError(error.to_string());
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let filter = SeccompFilter::new(
@@ -121,7 +139,7 @@ pub fn program(set_id_bits: SetIdBits) -> Result<Vec<u8>, FilterError> {
     let body: BpfProgram = filter.try_into().map_err(failed)?;
     let mut program = prologue(set_id_bits);
     program.extend(body);
-    Ok(program.iter().flat_map(encode).collect())
+    Ok(program)
 }
 
 fn rules(set_id_bits: SetIdBits) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
