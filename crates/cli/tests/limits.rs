@@ -47,7 +47,7 @@ fn heavy_a_fork_bomb_is_stopped_and_another_sandbox_still_answers() {
     requires!(bwrap, python3, root);
     let other = Instance::with_method("bwrap");
     other.started("calm");
-    everywhere(&["--pids", "64"], |inside| {
+    everywhere("bwrap", &["--pids", "64"], |inside| {
         let (bomb, said) = start(inside, BOMB, "500");
         assert_eq!(said["why"], "EAGAIN");
         assert!((30..64).contains(&said["children"].as_u64().unwrap()), "{said}");
@@ -57,7 +57,7 @@ fn heavy_a_fork_bomb_is_stopped_and_another_sandbox_still_answers() {
         assert_eq!(inside.shell("echo and here").ok().stdout, "and here\n");
     });
     // The control: with a higher limit the same script has all the children it wants.
-    everywhere(&["--pids", "1000"], |inside| {
+    everywhere("bwrap", &["--pids", "1000"], |inside| {
         let (bomb, said) = start(inside, BOMB, "200");
         assert_eq!(said, json!({"children": 200, "why": "done"}));
         end(bomb);
@@ -76,12 +76,12 @@ print('\"had it all\"')
 fn heavy_a_memory_hog_is_killed_and_the_guest_answers_the_next_command() {
     requires!(bwrap, python3, root);
     let words = ["/usr/bin/python3", "-IS", "-c", HOG, "256"];
-    everywhere(&["--memory", "64M"], |inside| {
+    everywhere("bwrap", &["--memory", "64M"], |inside| {
         let outcome = inside.run(&words);
         assert_eq!((outcome.stdout.as_str(), outcome.code), ("", 128 + 9), "{}", outcome.stderr);
         assert_eq!(inside.shell("echo alive").ok().stdout, "alive\n");
     });
-    everywhere(&["--memory", "512M"], |inside| {
+    everywhere("bwrap", &["--memory", "512M"], |inside| {
         assert_eq!(inside.python(HOG, &["256"]), "had it all");
     });
 }
@@ -154,7 +154,7 @@ fn a_limit_that_was_asked_for_is_enforced_or_refused() {
         }
     }
     // A default that cannot be enforced is no reason to fail.
-    everywhere(&[], |inside| {
+    everywhere("bwrap", &[], |inside| {
         inside.shell("true").ok();
     });
 }
@@ -190,7 +190,7 @@ fn endless_output_that_nobody_reads_stops_its_writer_and_not_our_memory() {
     requires!(bwrap);
     const MOST: u64 = 48 << 20;
     const FLOOD: u64 = 64 << 20;
-    everywhere(&[], |inside| {
+    everywhere("bwrap", &[], |inside| {
         let mut child = inside.command(&["yes", "endless"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_exact(&mut [0; 8]).unwrap();

@@ -504,9 +504,9 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            AgentIdle, AgentSync, Allow, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts, Image, LogFormat,
-            LogLevel, Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork, MaxPids, Memory, Method,
-            Mounts, Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
+            AgentIdle, AgentSync, Allow, CopyFiles, CopySize, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts,
+            Image, LogFormat, LogLevel, Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork,
+            MaxPids, Memory, Method, Mounts, Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
         };
         let all = [
             Method,
@@ -537,6 +537,8 @@ mod tests {
             MaxFetchTime,
             AgentSync,
             AgentIdle,
+            CopySize,
+            CopyFiles,
             UidBase,
         ];
         assert_eq!(KEYS.iter().map(|doc| doc.setting).collect::<Vec<_>>(), all);

@@ -20,6 +20,8 @@ pub fn palisade_binary() -> PathBuf {
 pub struct Instance {
     root: tempfile::TempDir,
     method: Option<&'static str>,
+    /// What its containers are made from, when not from what is usual.
+    image: Option<&'static str>,
 }
 
 /// What a command said, and how it ended.
@@ -58,13 +60,20 @@ impl Instance {
         for name in ["home", "state", "config", "work"] {
             std::fs::create_dir(root.path().join(name)).expect("directories of the instance");
         }
-        Self { root, method: None }
+        Self { root, method: None, image: None }
     }
 
     /// An instance whose every command uses this method.
     pub fn with_method(method: &'static str) -> Self {
         let mut instance = Self::new();
         instance.method = Some(method);
+        instance
+    }
+
+    /// The same, with Python inside on every method: bwrap shows the host's, and engines have an image with it.
+    pub fn with_python(method: &'static str) -> Self {
+        let mut instance = Self::with_method(method);
+        instance.image = Some("palisade-python:latest");
         instance
     }
 
@@ -134,6 +143,9 @@ impl Instance {
         }
         if let Some(method) = self.method {
             command.env("SANDBOX_METHOD", method);
+        }
+        if let Some(image) = self.image {
+            command.env("PALISADE_IMAGE", image);
         }
         command
     }

@@ -33,6 +33,29 @@ pub use service_image::service_image;
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 
+/// One test of a function over a method's name for each method that isolates: `on_isolating_methods!(a, b)` makes
+/// `bwrap::a`, `bwrap::b`, `docker::a`, … Docker's is root's own run, since its containers are the same ones whoever
+/// asks for them; Podman's are the user's own.
+#[macro_export]
+macro_rules! on_isolating_methods {
+    ($($test:ident),+ $(,)?) => {
+        $crate::on_isolating_methods!(@ bwrap, bwrap: $($test),+);
+        $crate::on_isolating_methods!(@ docker, root: $($test),+);
+        $crate::on_isolating_methods!(@ podman, podman: $($test),+);
+    };
+    (@ $method:ident, $needed:ident: $($test:ident),+) => {
+        mod $method {
+            $(
+                #[test]
+                fn $test() {
+                    $crate::requires!($method, $needed);
+                    super::$test(stringify!($method));
+                }
+            )+
+        }
+    };
+}
+
 /// Skips the test with a printed reason when something is missing, and fails it when `PALISADE_REQUIRE` names that
 /// thing: `requires!(bwrap)`, `requires!(git, tmux)`.
 #[macro_export]

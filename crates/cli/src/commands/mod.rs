@@ -57,7 +57,9 @@ pub(crate) fn run(cli: Cli) -> Result<Status, Failure> {
         }
         Command::Wrap(arguments) => {
             let context = match arguments.makes() {
-                true => Context::with_project(global, Said::of(&arguments.policy, None))?.made_from(None, None)?,
+                true => {
+                    Context::with_project(global, Said::of(&arguments.policy, None))?.made_from(None, None)?
+                }
                 false => Context::without_project(global)?,
             };
             block_on(&context, tidily(&context, wrap::run(&context, arguments)))

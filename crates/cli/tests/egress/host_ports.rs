@@ -6,6 +6,11 @@ use serde_json::json;
 use std::io::Write;
 use std::net::TcpListener;
 
+palisade_testing::on_isolating_methods!(
+    a_listed_port_of_the_host_appears_inside_and_no_other,
+    it_may_have_another_number_inside_even_a_low_one,
+);
+
 const REACH: &str = "
 import json, socket, sys
 def reach(address, port):
@@ -28,12 +33,11 @@ fn greeter() -> u16 {
     port
 }
 
-#[test]
-fn a_listed_port_of_the_host_appears_inside_and_no_other() {
-    requires!(bwrap, python3);
+fn a_listed_port_of_the_host_appears_inside_and_no_other(method: &'static str) {
+    requires!(python3);
     let (shown, hidden) = (greeter(), greeter());
     let flag = format!("{shown}");
-    everywhere(&["--host-port", &flag], |inside| {
+    everywhere(method, &["--host-port", &flag], |inside| {
         assert_eq!(
             inside.python(REACH, &[&shown.to_string(), &hidden.to_string()]),
             json!(["welcome", "welcome", "ConnectionRefusedError"])
@@ -41,12 +45,11 @@ fn a_listed_port_of_the_host_appears_inside_and_no_other() {
     });
 }
 
-#[test]
-fn it_may_have_another_number_inside_even_a_low_one() {
-    requires!(bwrap, python3);
+fn it_may_have_another_number_inside_even_a_low_one(method: &'static str) {
+    requires!(python3);
     let port = greeter();
     let flag = format!("80:{port}");
-    everywhere(&["--host-port", &flag], |inside| {
+    everywhere(method, &["--host-port", &flag], |inside| {
         assert_eq!(
             inside.python(REACH, &["80", &port.to_string()]),
             json!(["welcome", "welcome", "ConnectionRefusedError"])

@@ -4,12 +4,17 @@ use crate::Scene;
 use palisade_testing::{Instance, requires};
 use serde_json::json;
 
+palisade_testing::on_isolating_methods!(
+    heavy_a_thousand_connections_at_once_all_get_their_answer,
+    a_large_transfer_arrives_byte_for_byte_both_ways,
+    a_slow_reader_holds_up_nobody_and_costs_no_memory,
+);
+
 const SITE: [&str; 2] = ["--allow", "site.example.net"];
 
-#[test]
-fn heavy_a_thousand_connections_at_once_all_get_their_answer() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn heavy_a_thousand_connections_at_once_all_get_their_answer(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let script = "
 import json, resource, socket
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -26,10 +31,9 @@ print(json.dumps(sum(rest(connection).endswith(b'hello from site.example.net\\n'
     assert_eq!(scene.python(&SITE, script, &[]), json!(1000));
 }
 
-#[test]
-fn a_large_transfer_arrives_byte_for_byte_both_ways() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+fn a_large_transfer_arrives_byte_for_byte_both_ways(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     let script = scene.with_certificate(
         "for how in '--noproxy *' ''; do
              curl -sS -m 120 --cacert /tmp/ca.pem $how https://site.example.net/big/64 | sha256sum
@@ -50,10 +54,9 @@ fn a_large_transfer_arrives_byte_for_byte_both_ways() {
     assert_eq!(seen, [digest.as_str(); 6]);
 }
 
-#[test]
-fn a_slow_reader_holds_up_nobody_and_costs_no_memory() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn a_slow_reader_holds_up_nobody_and_costs_no_memory(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     scene.internet.run(&scene.instance, ["create", "--start", "box", "--allow", "site.example.net"]).ok();
     let keeper = scene.instance.run(["inspect", "box", "--json"]).ok().json()["keeper_pid"].as_u64().unwrap();
     let resident = || {

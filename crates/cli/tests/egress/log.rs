@@ -8,10 +8,17 @@ use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-#[test]
-fn every_decision_is_counted_once_for_each_destination() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+palisade_testing::on_isolating_methods!(
+    every_decision_is_counted_once_for_each_destination,
+    decisions_are_followed_as_they_are_made_until_the_sandbox_ends,
+    a_follower_ends_with_a_keeper_that_dies_and_on_an_interrupt,
+    a_run_says_at_its_end_what_it_was_refused,
+    a_loop_over_ever_new_names_fills_nothing,
+);
+
+fn every_decision_is_counted_once_for_each_destination(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     let create =
         ["create", "--start", "box", "--allow", "site.example.net", "--allow", "private.example.net"];
     scene.internet.run(&scene.instance, create).ok();
@@ -51,10 +58,9 @@ fn said(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
     (child, BufReader::new(output).lines())
 }
 
-#[test]
-fn decisions_are_followed_as_they_are_made_until_the_sandbox_ends() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+fn decisions_are_followed_as_they_are_made_until_the_sandbox_ends(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     let create = ["create", "--start", "box", "--allow", "site.example.net"];
     scene.internet.run(&scene.instance, create).ok();
     let follow = ["egress", "log", "box", "--follow"];
@@ -85,10 +91,9 @@ fn decisions_are_followed_as_they_are_made_until_the_sandbox_ends() {
     assert_eq!(after.lines().count(), 3, "{after}");
 }
 
-#[test]
-fn a_follower_ends_with_a_keeper_that_dies_and_on_an_interrupt() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+fn a_follower_ends_with_a_keeper_that_dies_and_on_an_interrupt(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     scene.internet.run(&scene.instance, ["create", "--start", "box", "--allow", "site.example.net"]).ok();
     scene.instance.shell("box", "curl -s -m 20 -o /dev/null http://site.example.net/hello");
     let follow = || {
@@ -106,10 +111,9 @@ fn a_follower_ends_with_a_keeper_that_dies_and_on_an_interrupt() {
     assert!(following.wait().unwrap().success());
 }
 
-#[test]
-fn a_run_says_at_its_end_what_it_was_refused() {
-    requires!(bwrap, curl);
-    let scene = Scene::new();
+fn a_run_says_at_its_end_what_it_was_refused(method: &'static str) {
+    requires!(curl);
+    let scene = Scene::new(method);
     let outcome = scene.run(&["--network", "allowlist"], "curl -s http://other.example.net/; true").ok();
     assert!(
         outcome
@@ -120,10 +124,9 @@ fn a_run_says_at_its_end_what_it_was_refused() {
     );
 }
 
-#[test]
-fn a_loop_over_ever_new_names_fills_nothing() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn a_loop_over_ever_new_names_fills_nothing(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     scene.instance.run(["create", "--start", "box", "--network", "allowlist"]).ok();
     let script = "
 import socket

@@ -16,8 +16,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
-        Self { internet: Internet::new(), instance: Instance::with_method("bwrap") }
+    fn new(method: &'static str) -> Self {
+        Self { internet: Internet::new(), instance: Instance::with_python(method) }
     }
 
     /// `sh -c script` in a sandbox of its own with these flags.

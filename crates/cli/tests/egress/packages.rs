@@ -5,6 +5,8 @@ use crate::Scene;
 use palisade_testing::{Outcome, requires, rust_toolchain};
 use std::process::Command;
 
+palisade_testing::on_isolating_methods!(pip_installs_from_an_index,);
+
 const SITE: [&str; 2] = ["--allow", "site.example.net"];
 /// `bare PROGRAM …` starts it without any proxy in its environment.
 const BARE: &str = "bare() { env -u http_proxy -u https_proxy -u all_proxy -u HTTP_PROXY -u HTTPS_PROXY -u ALL_PROXY \"$@\"; }\n";
@@ -22,10 +24,9 @@ fn assert_prints(scene: &Scene, flags: &[&str], script: &str, lines: &[&str]) {
     assert_eq!(outcome.stdout.lines().collect::<Vec<_>>(), lines, "{}", outcome.stderr);
 }
 
-#[test]
-fn pip_installs_from_an_index() {
-    requires!(bwrap, python3, pip);
-    let scene = Scene::new();
+fn pip_installs_from_an_index(method: &'static str) {
+    requires!(python3, pip);
+    let scene = Scene::new(method);
     publish(
         &scene,
         "
@@ -51,7 +52,7 @@ open('simple/small/index.html', 'w').write('<a href=\"small-1.0-py3-none-any.whl
 #[test]
 fn cargo_builds_with_a_crate_from_a_sparse_registry() {
     requires!(bwrap, python3, cargo);
-    let scene = Scene::new();
+    let scene = Scene::new("bwrap");
     publish(
         &scene,
         "
@@ -83,7 +84,7 @@ json.dump({'name': 'small', 'vers': '1.0.0', 'deps': [], 'cksum': digest, 'featu
 #[test]
 fn go_fetches_a_module_and_its_programs_reach_an_allowed_name() {
     requires!(bwrap, python3, go);
-    let scene = Scene::new();
+    let scene = Scene::new("bwrap");
     publish(
         &scene,
         "
@@ -131,7 +132,7 @@ END
 #[test]
 fn java_reaches_an_allowed_name_by_itself_and_through_the_proxy() {
     requires!(bwrap, python3, java);
-    let scene = Scene::new();
+    let scene = Scene::new("bwrap");
     let script = "cat >/tmp/T.java <<'END'
 import java.io.FileInputStream;
 import java.net.URL;

@@ -4,6 +4,14 @@ use crate::Scene;
 use palisade_testing::{eventually, requires};
 use serde_json::{Value, json};
 
+palisade_testing::on_isolating_methods!(
+    only_what_is_listed_is_reached_however_it_is_written,
+    what_is_private_is_reached_when_its_address_is_listed_too,
+    open_reaches_everything_public_and_nothing_else,
+    a_redirect_does_not_lead_where_the_policy_does_not,
+    other_sandboxes_are_out_of_reach,
+);
+
 /// Asks the proxy to CONNECT to each argument, and tells the status; with a leading "=", only looks the name up.
 const ASK: &str = "
 import json, socket, sys
@@ -50,10 +58,9 @@ const LISTED: [&str; 14] = [
     "mixed.example.net",
 ];
 
-#[test]
-fn only_what_is_listed_is_reached_however_it_is_written() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn only_what_is_listed_is_reached_however_it_is_written(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let (yes, no) = (json!(200), json!(403));
     assert_answers(
         &scene,
@@ -98,10 +105,9 @@ fn only_what_is_listed_is_reached_however_it_is_written() {
     }
 }
 
-#[test]
-fn what_is_private_is_reached_when_its_address_is_listed_too() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn what_is_private_is_reached_when_its_address_is_listed_too(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let flags = ["--allow", "private.example.net", "--allow", "10.9.8.0/24", "--allow", "93.184.215.14"];
     assert_answers(
         &scene,
@@ -115,10 +121,9 @@ fn what_is_private_is_reached_when_its_address_is_listed_too() {
     );
 }
 
-#[test]
-fn open_reaches_everything_public_and_nothing_else() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn open_reaches_everything_public_and_nothing_else(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let (yes, no) = (json!(200), json!(403));
     assert_answers(
         &scene,
@@ -140,10 +145,9 @@ fn open_reaches_everything_public_and_nothing_else() {
     );
 }
 
-#[test]
-fn a_redirect_does_not_lead_where_the_policy_does_not() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+fn a_redirect_does_not_lead_where_the_policy_does_not(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     let script =
         "for how in '--noproxy *' ''; do curl -sSL -m 20 $how http://site.example.net/redirect; done; true";
     let inside = scene.run(&LISTED, script).ok();
@@ -152,10 +156,9 @@ fn a_redirect_does_not_lead_where_the_policy_does_not() {
     assert_eq!(outside.ok().stdout, "hello from private.example.net\n");
 }
 
-#[test]
-fn other_sandboxes_are_out_of_reach() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn other_sandboxes_are_out_of_reach(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let create = ["create", "--start", "--network", "open", "neighbour"];
     scene.internet.run(&scene.instance, create).ok();
     let serve = "nohup /usr/bin/python3 -m http.server 8000 >/dev/null 2>&1 &";

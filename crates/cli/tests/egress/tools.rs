@@ -1,7 +1,15 @@
 //! Programs that know nothing of us, and some that like proxies.
 
 use crate::Scene;
-use palisade_testing::{Outcome, eventually, requires};
+use palisade_testing::{Instance, Outcome, eventually, requires};
+
+palisade_testing::on_isolating_methods!(
+    curl_reaches_an_allowed_name_by_itself_and_through_either_proxy,
+    python_reaches_an_allowed_name_with_and_without_the_proxy,
+    git_clones_over_ssh,
+    git_clones_over_http,
+    a_port_below_1024_that_is_no_web_port_works_when_it_is_listed,
+);
 
 const SITE: [&str; 2] = ["--allow", "site.example.net"];
 
@@ -11,10 +19,9 @@ fn assert_prints(outcome: Outcome, lines: &[&str]) {
     assert_eq!(outcome.stdout.lines().collect::<Vec<_>>(), lines, "{}", outcome.stderr);
 }
 
-#[test]
-fn curl_reaches_an_allowed_name_by_itself_and_through_either_proxy() {
-    requires!(bwrap, python3, curl);
-    let scene = Scene::new();
+fn curl_reaches_an_allowed_name_by_itself_and_through_either_proxy(method: &'static str) {
+    requires!(python3, curl);
+    let scene = Scene::new(method);
     let script = scene.with_certificate(
         "for how in '--noproxy *' '' '--socks5-hostname 127.0.0.1:1080' '--socks5 127.0.0.1:1080'; do
              for scheme in http https; do
@@ -28,10 +35,9 @@ fn curl_reaches_an_allowed_name_by_itself_and_through_either_proxy() {
     assert_prints(scene.run(&SITE, &script), &[[hello; 8].as_slice(), &[digest]].concat());
 }
 
-#[test]
-fn python_reaches_an_allowed_name_with_and_without_the_proxy() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn python_reaches_an_allowed_name_with_and_without_the_proxy(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let script = scene.with_certificate(
         "cat >/tmp/t.py <<'END'
 import ssl, urllib.request as r
@@ -50,7 +56,7 @@ END
 #[test]
 fn node_reaches_an_allowed_name_although_it_ignores_proxies() {
     requires!(bwrap, python3, node);
-    let scene = Scene::new();
+    let scene = Scene::new("bwrap");
     let script = scene.with_certificate(
         "export NODE_EXTRA_CA_CERTS=/tmp/ca.pem
          exec node -e '
@@ -69,7 +75,7 @@ fn node_reaches_an_allowed_name_although_it_ignores_proxies() {
 #[test]
 fn npm_reads_a_registry() {
     requires!(bwrap, python3, npm);
-    let scene = Scene::new();
+    let scene = Scene::new("bwrap");
     let script = "npm view left-pad version --registry http://site.example.net/npm/ --no-update-notifier";
     assert_prints(scene.run(&SITE, script), &["1.3.0"]);
 }
@@ -85,10 +91,10 @@ impl Drop for Server {
 }
 
 /// The login at the far end is this very user's, which a shell must be there for: root's.
-#[test]
-fn git_clones_over_ssh() {
-    requires!(bwrap, python3, git, root, sshd);
-    let scene = Scene::new();
+fn git_clones_over_ssh(method: &'static str) {
+    requires!(python3, git, root, sshd);
+    // The usual image has an ssh; the one with Python has none.
+    let scene = Scene { instance: Instance::with_method(method), ..Scene::new(method) };
     let files = scene.internet.files();
     repository(&files);
     let script = "ssh-keygen -q -t ed25519 -N '' -f host && ssh-keygen -q -t ed25519 -N '' -f key";
@@ -127,10 +133,9 @@ fn repository(files: &std::path::Path) {
     assert!(made.success());
 }
 
-#[test]
-fn git_clones_over_http() {
-    requires!(bwrap, python3, git);
-    let scene = Scene::new();
+fn git_clones_over_http(method: &'static str) {
+    requires!(python3, git);
+    let scene = Scene::new(method);
     let files = scene.internet.files();
     repository(&files);
     let script = "git clone -q http://site.example.net/files/repo.git /tmp/r && git -C /tmp/r log --format=%s
@@ -138,10 +143,9 @@ fn git_clones_over_http() {
     assert_prints(scene.run(&SITE, script), &["one", "one"]);
 }
 
-#[test]
-fn a_port_below_1024_that_is_no_web_port_works_when_it_is_listed() {
-    requires!(bwrap, python3);
-    let scene = Scene::new();
+fn a_port_below_1024_that_is_no_web_port_works_when_it_is_listed(method: &'static str) {
+    requires!(python3);
+    let scene = Scene::new(method);
     let script = "
 import json, socket
 def greeting():

@@ -109,7 +109,7 @@ fn files_of_other_users_stay_theirs() {
 #[test]
 fn a_sandboxs_own_files_are_its_own() {
     requires!(bwrap);
-    everywhere(&[], |inside| {
+    everywhere("bwrap", &[], |inside| {
         let seen =
             inside.shell("touch ~/x /workspace/x /tmp/x && stat -c %u:%g ~/x /workspace/x /tmp/x").ok();
         assert_eq!(seen.stdout, "1000:1000\n".repeat(3));

@@ -1,7 +1,7 @@
 //! Whatever gives its holder a right is out of an agent's reach, by every way into its sandbox: each kind of credential
 //! is planted once, and the very search that finds all of them on the host finds none inside.
 
-use palisade_testing::probe::{CREDENTIALS, nonce};
+use palisade_testing::probe::{CREDENTIALS, Differences, Files, nonce};
 use palisade_testing::{Instance, Outcome, Pty, requires};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -10,6 +10,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+palisade_testing::on_isolating_methods!(no_credential_of_the_user_is_within_an_agents_reach,);
 
 /// Files below the user's home, with the label of what is in them.
 const HOME: [(&str, &str); 24] = [
@@ -72,8 +74,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let instance = Instance::with_method("bwrap");
+    fn new(method: &'static str) -> Self {
+        let instance = Instance::with_python(method);
         let mark = nonce();
         let process = Command::new("/bin/sh")
             .args(["-c", "read line", &format!("{mark}-process-arguments")])
@@ -252,10 +254,9 @@ fn tell(mut stream: impl Write, secret: &str) {
     let _ = stream.write_all(secret.as_bytes());
 }
 
-#[test]
-fn no_credential_of_the_user_is_within_an_agents_reach() {
-    requires!(bwrap, git, python3);
-    let scene = Scene::new();
+fn no_credential_of_the_user_is_within_an_agents_reach(method: &'static str) {
+    requires!(git, python3);
+    let scene = Scene::new(method);
     let search = |way: &str| format!("/usr/bin/python3 -IS ~/search.py ~/scene.json ~/{way}");
     scene.run(&[&START[..], &["--task", &search("task")]].concat());
     scene.run(&[&START[..], &["--worktree", "side", "--task", &search("worktree")]].concat());
@@ -272,6 +273,13 @@ fn no_credential_of_the_user_is_within_an_agents_reach() {
         assert_eq!(seen, json!({ "found": [], "looked": looked }), "{way}");
     }
     let mut planted = scene.planted.clone();
+    if Differences::of(method).files == Files::InVolumes {
+        // What another sandbox has is there, but no file of the host's.
+        let seen = scene.run(&["exec", "other", "--", "sh", "-c", "cat ~/.claude/key /workspace/key"]).stdout;
+        let kept = ["other-home", "other-workspace"];
+        assert_eq!(seen, kept.map(|label| format!("{}-{label}\n", scene.mark)).concat());
+        planted.retain(|label| !kept.contains(&label.as_str()));
+    }
     planted.extend(VARIABLES.map(|(label, _)| label.to_owned()));
     planted.sort();
     assert_eq!(scene.outside(), json!({ "found": planted, "looked": looked }));

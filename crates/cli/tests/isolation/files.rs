@@ -1,9 +1,15 @@
 //! Nothing of the host's files is inside.
 
-use palisade_testing::probe::{SEARCH, everywhere, nonce, on_host, under_naive_bwrap};
+use palisade_testing::probe::{Differences, SEARCH, Users, everywhere, nonce, on_host, under_naive_bwrap};
 use palisade_testing::{is_root, requires};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+
+palisade_testing::on_isolating_methods!(
+    secrets_of_the_host_are_found_by_no_way_in,
+    no_socket_of_the_host_is_inside_and_no_variable_tells_of_one,
+    the_root_holds_only_what_is_listed_and_etc_tells_nothing_of_the_hosts_users,
+);
 
 /// Files with a secret in them, gone at the end.
 struct Canaries {
@@ -44,10 +50,9 @@ impl Drop for Canaries {
     }
 }
 
-#[test]
-fn secrets_of_the_host_are_found_by_no_way_in() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn secrets_of_the_host_are_found_by_no_way_in(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         let nonce = nonce();
         let canaries = Canaries::plant(&inside.instance.home(), &nonce);
         let mut arguments = vec![nonce.as_str(), "/"];
@@ -66,16 +71,17 @@ fn secrets_of_the_host_are_found_by_no_way_in() {
     });
 }
 
-#[test]
-fn no_socket_of_the_host_is_inside_and_no_variable_tells_of_one() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn no_socket_of_the_host_is_inside_and_no_variable_tells_of_one(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         let home = inside.instance.home();
         let sockets = ["docker.sock", "bus", "agent.sock"].map(|name| home.join(name));
         let _listeners: Vec<_> =
             sockets.iter().map(|path| std::os::unix::net::UnixListener::bind(path).unwrap()).collect();
         let mut command = inside.command(&["/usr/bin/env"]);
-        command.env("SSH_AUTH_SOCK", &sockets[2]).env("DOCKER_HOST", &sockets[0]).env("SECRET_TOKEN", "x");
+        // That of an engine which is not the one in use.
+        let engine = if method == "docker" { "CONTAINER_HOST" } else { "DOCKER_HOST" };
+        command.env("SSH_AUTH_SOCK", &sockets[2]).env(engine, &sockets[0]).env("SECRET_TOKEN", "x");
         command.env("DBUS_SESSION_BUS_ADDRESS", &sockets[1]);
         let environment = palisade_testing::Instance::finish(&mut command).ok().stdout;
         let mut names: Vec<&str> =
@@ -94,10 +100,19 @@ fn no_socket_of_the_host_is_inside_and_no_variable_tells_of_one() {
     });
 }
 
-#[test]
-fn the_root_holds_only_what_is_listed_and_etc_tells_nothing_of_the_hosts_users() {
-    requires!(bwrap);
-    everywhere(&[], |inside| {
+/// What a hosts file names, but for what every machine calls itself.
+fn host_names(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines.flat_map(|line| line.split_whitespace().skip(1));
+    names.filter(|name| !name.contains("local") && !name.starts_with("ip6-")).map(str::to_owned).collect()
+}
+
+/// The one that scripts/setup makes on every machine that runs these tests.
+const ACCOUNT: &str = "palisade-test";
+
+fn the_root_holds_only_what_is_listed_and_etc_tells_nothing_of_the_hosts_users(method: &'static str) {
+    everywhere(method, &[], |inside| {
+        let differences = Differences::of(method);
         let known = [
             ".palisade",
             "bin",
@@ -119,9 +134,20 @@ fn the_root_holds_only_what_is_listed_and_etc_tells_nothing_of_the_hosts_users()
         ];
         let listed = inside.shell("ls -A /").ok().stdout;
         let unknown: Vec<&str> = listed.lines().filter(|name| !known.contains(name)).collect();
-        assert_eq!(unknown, Vec::<&str>::new());
+        assert_eq!(unknown, differences.root);
         let users = inside.shell("cut -d: -f1 /etc/passwd /etc/group; ls -A /home").ok().stdout;
-        assert_eq!(users.lines().collect::<Vec<_>>(), ["root", "agent", "root", "agent", "agent"]);
+        match differences.users {
+            Users::OursAlone => {
+                assert_eq!(users.lines().collect::<Vec<_>>(), ["root", "agent", "root", "agent", "agent"]);
+            }
+            // An account that only the host has is not among the image's.
+            Users::OfTheImage => assert!(!users.contains(ACCOUNT), "{users}"),
+        }
         assert_eq!(inside.shell("cat /etc/shadow /etc/machine-id /etc/sudoers").code, 1);
+        let names = inside.shell("cat /etc/hosts").ok().stdout;
+        for name in host_names(&std::fs::read_to_string("/etc/hosts").unwrap()) {
+            let shown = host_names(&names).contains(&name);
+            assert_eq!(shown, differences.names_of_the_host, "{name} in {names}");
+        }
     });
 }

@@ -1,11 +1,20 @@
 //! Nothing inside is host root, has privileges or can gain any; the kernel's own files stay closed.
 
-use palisade_testing::probe::{Inside, KERNEL_FILES, everywhere, nonce, on_host, under_naive_bwrap};
+use palisade_testing::probe::{
+    Differences, Inside, KERNEL_FILES, everywhere, nonce, on_host, under_naive_bwrap,
+};
 use palisade_testing::{is_root, requires};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+
+palisade_testing::on_isolating_methods!(
+    seen_from_the_host_a_process_inside_is_never_root,
+    no_kernel_file_opens_for_writing,
+    there_are_no_privileges_and_no_new_ones,
+    a_set_uid_program_gains_nothing,
+);
 
 /// A process inside that says "up" and waits for its input to end; its last argument is the nonce.
 struct Waiting {
@@ -48,11 +57,9 @@ fn status_line(process: &Path, name: &str) -> Vec<String> {
     line.trim_start_matches(':').split_whitespace().map(str::to_owned).collect()
 }
 
-#[test]
-fn seen_from_the_host_a_process_inside_is_never_root() {
-    requires!(bwrap);
+fn seen_from_the_host_a_process_inside_is_never_root(method: &'static str) {
     let own = rustix_uid();
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         let nonce = nonce();
         let waiting = Waiting::start(inside, &nonce);
         let found = on_host_by_nonce(&nonce);
@@ -65,7 +72,11 @@ fn seen_from_the_host_a_process_inside_is_never_root() {
                 assert!(name != "Uid" || ids.iter().all(|id| *id == own), "{name} {ids:?}");
             }
         }
-        assert_eq!(status_line(&found[0], "Groups").len(), usize::from(!is_root()));
+        // No group but the one of everything inside; bwrap started by root gives not even that.
+        let groups = status_line(&found[0], "Groups");
+        let own_group = status_line(&found[0], "Gid").remove(0);
+        assert!(groups.iter().all(|group| *group == own_group), "{groups:?}");
+        assert!(method != "bwrap" || groups.len() == usize::from(!is_root()), "{groups:?}");
         waiting.end();
     });
     // The control: bwrap by hand leaves root root, whatever uid it shows inside.
@@ -83,10 +94,9 @@ fn rustix_uid() -> String {
     status_line(Path::new("/proc/self"), "Uid").remove(0)
 }
 
-#[test]
-fn no_kernel_file_opens_for_writing() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn no_kernel_file_opens_for_writing(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         assert_eq!(inside.python(KERNEL_FILES, &["/proc", "/sys"]), json!([]), "{:?}", inside.entry());
     });
     // bwrap by hand leaves the first open to root, which is host root enough.
@@ -108,11 +118,10 @@ status = dict(line.rstrip().split(':', 1) for line in open('/proc/self/status'))
 print(json.dumps({name: status[name].split() for name in wanted}))
 ";
 
-#[test]
-fn there_are_no_privileges_and_no_new_ones() {
-    requires!(bwrap, python3);
+fn there_are_no_privileges_and_no_new_ones(method: &'static str) {
+    requires!(python3);
     let none = json!(["0000000000000000"]);
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         let ids = json!(["1000", "1000", "1000", "1000"]);
         assert_eq!(
             inside.python(STATUS, &[]),
@@ -144,11 +153,14 @@ print(json.dumps({'marked': bool(mode & 0o4000), 'effective': status['Uid'].spli
                   'nosuid': bool(os.statvfs('/usr').f_flag & os.ST_NOSUID)}))
 ";
 
-#[test]
-fn a_set_uid_program_gains_nothing() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
-        assert_eq!(inside.python(SET_UID, &[]), json!({"marked": true, "effective": "1000", "nosuid": true}));
+fn a_set_uid_program_gains_nothing(method: &'static str) {
+    requires!(python3);
+    let nosuid = Differences::of(method).without_set_uid;
+    everywhere(method, &[], |inside| {
+        assert_eq!(
+            inside.python(SET_UID, &[]),
+            json!({"marked": true, "effective": "1000", "nosuid": nosuid})
+        );
     });
     let nobody: &[&str] = if is_root() { &["as nobody"] } else { &[] };
     assert_eq!(on_host(SET_UID, nobody), json!({"marked": true, "effective": "0", "nosuid": false}));

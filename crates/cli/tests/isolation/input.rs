@@ -1,8 +1,16 @@
 //! What a user, a script or a repository types: names, paths and numbers cannot add an option or leave their place.
 
-use palisade_testing::{Instance, requires};
+use palisade_testing::probe::Differences;
+use palisade_testing::{Instance, Outcome, requires};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+
+palisade_testing::on_isolating_methods!(
+    a_workspace_with_an_odd_name_is_bound_and_changes_nothing_else,
+    a_mount_with_an_odd_name_is_bound_and_changes_nothing_else,
+    a_colon_in_a_path_is_a_clear_error_and_never_another_meaning,
+    a_command_that_looks_like_an_option_is_a_command,
+);
 
 #[test]
 fn names_outside_the_allowed_form_are_refused_and_make_nothing() {
@@ -34,43 +42,48 @@ const ODD: [&str; 9] =
 
 const INTERFACES: &str = "ls /proc/sys/net/ipv4/conf | tr '\\n' ' '; cat mark";
 
-#[test]
-fn a_workspace_with_an_odd_name_is_bound_and_changes_nothing_else() {
-    requires!(bwrap);
-    for odd in ODD {
-        let instance = Instance::with_method("bwrap");
-        let directory = instance.work().join(odd);
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::write(directory.join("mark"), odd).unwrap();
-        let flag: OsString = format!("--workspace={odd}").into();
-        let words: Vec<OsString> =
-            vec!["run".into(), flag, "--".into(), "sh".into(), "-c".into(), INTERFACES.into()];
-        let outcome = instance.run(words).ok();
-        assert_eq!(outcome.stdout, format!("all default lo {odd}"));
+/// Shown as it is, and nothing else with it; or refused before anything starts.
+#[track_caller]
+fn assert_shown_or_refused(method: &str, odd: &str, outcome: Outcome) {
+    if odd.contains(Differences::of(method).refused_in_names) {
+        assert_eq!((outcome.stdout.as_str(), outcome.code), ("", 1), "{odd:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("give it a plain name"), "{odd:?}: {}", outcome.stderr);
+    } else {
+        assert_eq!(outcome.ok().stdout, format!("all default lo {odd}"));
     }
 }
 
-#[test]
-fn a_mount_with_an_odd_name_is_bound_and_changes_nothing_else() {
-    requires!(bwrap);
+fn a_workspace_with_an_odd_name_is_bound_and_changes_nothing_else(method: &'static str) {
     for odd in ODD {
-        let instance = Instance::with_method("bwrap");
+        let instance = Instance::with_method(method);
+        let directory = instance.work().join(odd);
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("mark"), odd).unwrap();
+        instance.give(&directory);
+        let flag: OsString = format!("--workspace={odd}").into();
+        let words: Vec<OsString> =
+            vec!["run".into(), flag, "--".into(), "sh".into(), "-c".into(), INTERFACES.into()];
+        assert_shown_or_refused(method, odd, instance.run(words));
+    }
+}
+
+fn a_mount_with_an_odd_name_is_bound_and_changes_nothing_else(method: &'static str) {
+    for odd in ODD {
+        let instance = Instance::with_method(method);
         std::fs::create_dir(instance.work().join(odd)).unwrap();
         std::fs::write(instance.work().join(odd).join("mark"), odd).unwrap();
         let script = format!("cd /data && {INTERFACES}");
         let mount = format!("--mount={odd}:/data:ro");
-        let outcome = instance.run(["run", &mount, "--", "sh", "-c", &script]).ok();
-        assert_eq!(outcome.stdout, format!("all default lo {odd}"));
+        assert_shown_or_refused(method, odd, instance.run(["run", &mount, "--", "sh", "-c", &script]));
     }
 }
 
-#[test]
-fn a_colon_in_a_path_is_a_clear_error_and_never_another_meaning() {
-    requires!(bwrap);
-    let instance = Instance::with_method("bwrap");
+fn a_colon_in_a_path_is_a_clear_error_and_never_another_meaning(method: &'static str) {
+    let instance = Instance::with_method(method);
     for name in ["a:b", "x", "x:ro"] {
         std::fs::create_dir(instance.work().join(name)).unwrap();
         std::fs::write(instance.work().join(name).join("mark"), name).unwrap();
+        instance.give(&instance.work().join(name));
     }
     let cat = |workspace: &str| instance.run(["run", "-w", workspace, "--", "cat", "mark"]);
     assert_eq!(cat("a:b").ok().stdout, "a:b");
@@ -110,10 +123,8 @@ fn numbers_out_of_range_are_refused_by_the_name_of_their_field() {
     instance.run(["run", "--tmp", "1M", "--", "true"]).ok();
 }
 
-#[test]
-fn a_command_that_looks_like_an_option_is_a_command() {
-    requires!(bwrap);
-    let instance = Instance::with_method("bwrap");
+fn a_command_that_looks_like_an_option_is_a_command(method: &'static str) {
+    let instance = Instance::with_method(method);
     let outcome = instance.run(["run", "--", "--share-net"]);
     assert_eq!(outcome.code, 127, "{}", outcome.stderr);
     let outcome = instance.run(["run", "--", "printf", "%s|", "--", "-w", "/", "--method=noop"]).ok();

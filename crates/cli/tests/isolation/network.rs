@@ -7,6 +7,12 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
+palisade_testing::on_isolating_methods!(
+    the_hosts_own_servers_are_out_of_reach,
+    no_address_beyond_loopback_has_a_route,
+    loopback_inside_works_and_names_fail_at_once,
+);
+
 /// network.py PORT ABSTRACT-NAME
 const REACH: &str = "
 import errno, json, socket, sys, time
@@ -47,15 +53,14 @@ routes = open('/proc/net/route').read().splitlines()[1:]
 print(json.dumps({'answers': sorted(answers), 'routes': routes}))
 ";
 
-#[test]
-fn the_hosts_own_servers_are_out_of_reach() {
-    requires!(bwrap, python3);
+fn the_hosts_own_servers_are_out_of_reach(method: &'static str) {
+    requires!(python3);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let name = nonce();
     let _abstract =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes()).unwrap()).unwrap();
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         assert_eq!(
             inside.python(REACH, &[&port, &name]),
             json!({
@@ -68,10 +73,9 @@ fn the_hosts_own_servers_are_out_of_reach() {
     assert_eq!((&outside["host loopback"], &outside["abstract"]), (&json!("ok"), &json!("ok")));
 }
 
-#[test]
-fn no_address_beyond_loopback_has_a_route() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn no_address_beyond_loopback_has_a_route(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         let seen = inside.python(FAR, &[]);
         assert_eq!(seen["routes"], json!([]));
         let answers = seen["answers"].as_array().unwrap();
@@ -82,9 +86,8 @@ fn no_address_beyond_loopback_has_a_route() {
     });
 }
 
-#[test]
-fn loopback_inside_works_and_names_fail_at_once() {
-    requires!(bwrap, python3);
+fn loopback_inside_works_and_names_fail_at_once(method: &'static str) {
+    requires!(python3);
     let script = "
 import json, socket, time
 server = socket.create_server(('127.0.0.1', 0))
@@ -98,7 +101,7 @@ except socket.gaierror:
 quick = time.monotonic() - began < 3
 print(json.dumps({'loopback': 'ok', 'name': name, 'quick': quick, 'localhost': socket.gethostbyname('localhost')}))
 ";
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         assert_eq!(
             inside.python(script, &[]),
             json!({"loopback": "ok", "name": "failed", "quick": true, "localhost": "127.0.0.1"})

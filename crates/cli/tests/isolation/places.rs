@@ -1,8 +1,14 @@
 //! A minimal `/dev`, a read-only root, and limits on everything in memory.
 
-use palisade_testing::probe::{everywhere, on_host};
+use palisade_testing::probe::{Differences, everywhere, on_host};
 use palisade_testing::requires;
 use serde_json::json;
+
+palisade_testing::on_isolating_methods!(
+    dev_has_the_harmless_devices_and_no_other,
+    only_the_places_meant_for_writing_are_writable,
+    what_lies_in_memory_is_limited_in_size,
+);
 
 const DEVICES: &str = "
 import json, os, stat
@@ -19,11 +25,10 @@ for directory, names, files in os.walk('/dev'):
 print(json.dumps({'entries': sorted(entries), 'blocks': blocks, 'characters': sorted(characters)}))
 ";
 
-#[test]
-fn dev_has_the_harmless_devices_and_no_other() {
-    requires!(bwrap, python3);
+fn dev_has_the_harmless_devices_and_no_other(method: &'static str) {
+    requires!(python3);
     let characters = ["full", "null", "random", "tty", "urandom", "zero"].map(|name| format!("/dev/{name}"));
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         let seen = inside.python(DEVICES, &[]);
         assert_eq!(seen["blocks"], json!([]));
         assert_eq!(seen["characters"], json!(characters));
@@ -52,20 +57,26 @@ for directory in sys.argv[1:]:
 print(json.dumps(answers))
 ";
 
-#[test]
-fn only_the_places_meant_for_writing_are_writable() {
-    requires!(bwrap, python3);
+fn only_the_places_meant_for_writing_are_writable(method: &'static str) {
+    requires!(python3);
     let closed =
         ["/", "/dev", "/etc", "/usr", "/usr/bin", "/var", "/run", "/home", "/.palisade", "/etc/ssl/certs"];
-    let open = ["/tmp", "/var/tmp", "/dev/shm", "/home/agent", "/workspace"];
-    everywhere(&[], |inside| {
+    let differences = Differences::of(method);
+    let closed: Vec<&str> =
+        closed.into_iter().filter(|directory| !differences.writable.contains(directory)).collect();
+    let open =
+        [&["/tmp", "/var/tmp", "/dev/shm", "/home/agent", "/workspace"], differences.writable].concat();
+    everywhere(method, &[], |inside| {
         let closed_answers = inside.python(MAKE, &closed);
-        for directory in closed {
+        for &directory in &closed {
             let answer = &closed_answers[directory];
             assert!(answer == "EROFS" || answer == "EACCES", "{directory}: {answer}");
         }
-        // Not only for want of permission: the root and /dev belong to nobody else, and are read-only.
-        assert_eq!((&closed_answers["/"], &closed_answers["/dev"]), (&json!("EROFS"), &json!("EROFS")));
+        // Not only for want of permission: the root belongs to nobody else, and is read-only.
+        assert_eq!(
+            (&closed_answers["/"], &closed_answers["/dev"]),
+            (&json!("EROFS"), &json!(differences.closed_dev))
+        );
         let all_open = open.iter().all(|directory| inside.python(MAKE, &[directory])[directory] == "ok");
         assert!(all_open, "{}", inside.python(MAKE, &open));
     });
@@ -87,10 +98,9 @@ os.unlink(path)
 print(json.dumps({'mib': written >> 20, 'why': why}))
 ";
 
-#[test]
-fn what_lies_in_memory_is_limited_in_size() {
-    requires!(bwrap, python3);
-    everywhere(&["--tmp", "4M"], |inside| {
+fn what_lies_in_memory_is_limited_in_size(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &["--tmp", "4M"], |inside| {
         assert_eq!(inside.python(FILL, &["/tmp", "8"]), json!({"mib": 4, "why": "ENOSPC"}));
         assert_eq!(inside.python(FILL, &["/dev/shm", "100"]), json!({"mib": 64, "why": "ENOSPC"}));
         if inside.entry() == palisade_testing::probe::Entry::Run {
@@ -100,7 +110,7 @@ fn what_lies_in_memory_is_limited_in_size() {
         }
     });
     // The control: with more room the same writes succeed.
-    everywhere(&["--tmp", "16M"], |inside| {
+    everywhere(method, &["--tmp", "16M"], |inside| {
         assert_eq!(inside.python(FILL, &["/tmp", "8"]), json!({"mib": 8, "why": "done"}));
     });
 }

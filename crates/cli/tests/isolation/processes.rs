@@ -6,6 +6,14 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
+palisade_testing::on_isolating_methods!(
+    processes_of_the_host_are_neither_seen_nor_reached,
+    the_guest_cannot_be_read_or_traced_by_what_it_runs,
+    only_the_three_standard_descriptors_are_open_inside,
+    a_keeper_does_not_hold_on_to_what_its_starter_had_open,
+    two_sandboxes_do_not_see_each_other,
+);
+
 /// What a process can see of and do to others. The host's pid is given; no signal is sent.
 const OTHERS: &str = "
 import ctypes, errno, json, os, sys
@@ -25,11 +33,10 @@ print(json.dumps({
 }))
 ";
 
-#[test]
-fn processes_of_the_host_are_neither_seen_nor_reached() {
-    requires!(bwrap, python3);
+fn processes_of_the_host_are_neither_seen_nor_reached(method: &'static str) {
+    requires!(python3);
     let pid = std::process::id().to_string();
-    everywhere(&[], |inside| {
+    everywhere(method, &[], |inside| {
         assert_eq!(
             inside.python(OTHERS, &[&pid]),
             json!({"kill": "ESRCH", "status": "ENOENT", "few": true, "parents_are_ours": true})
@@ -72,10 +79,9 @@ print(json.dumps({
 }))
 ";
 
-#[test]
-fn the_guest_cannot_be_read_or_traced_by_what_it_runs() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn the_guest_cannot_be_read_or_traced_by_what_it_runs(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         assert_eq!(
             inside.python(GUEST, &["1"]),
             json!({
@@ -124,12 +130,11 @@ fn json_of(command: &mut Command) -> Value {
     Instance::finish(command).ok().json()
 }
 
-#[test]
-fn only_the_three_standard_descriptors_are_open_inside() {
-    requires!(bwrap, python3);
+fn only_the_three_standard_descriptors_are_open_inside(method: &'static str) {
+    requires!(python3);
     let probe = ["/usr/bin/python3", "-IS", "-c", DESCRIPTORS];
     for entry in [Entry::Run, Entry::Exec] {
-        let instance = Instance::with_method("bwrap");
+        let instance = Instance::with_python(method);
         let secret = instance.home().join("secret");
         std::fs::write(&secret, "secret").unwrap();
         if entry == Entry::Exec {
@@ -146,10 +151,8 @@ fn only_the_three_standard_descriptors_are_open_inside() {
     }
 }
 
-#[test]
-fn a_keeper_does_not_hold_on_to_what_its_starter_had_open() {
-    requires!(bwrap);
-    let instance = Instance::with_method("bwrap");
+fn a_keeper_does_not_hold_on_to_what_its_starter_had_open(method: &'static str) {
+    let instance = Instance::with_method(method);
     let secret = instance.home().join("secret");
     std::fs::write(&secret, "secret").unwrap();
     let holders = || -> Vec<String> {
@@ -175,10 +178,8 @@ fn a_keeper_does_not_hold_on_to_what_its_starter_had_open() {
     assert_eq!(holders(), Vec::<String>::new());
 }
 
-#[test]
-fn two_sandboxes_do_not_see_each_other() {
-    requires!(bwrap);
-    let instance = Instance::with_method("bwrap");
+fn two_sandboxes_do_not_see_each_other(method: &'static str) {
+    let instance = Instance::with_method(method);
     instance.started("one");
     instance.started("two");
     let mark = "mark-of-one";
@@ -188,6 +189,6 @@ fn two_sandboxes_do_not_see_each_other() {
     let look = format!("ls /tmp/{mark} /workspace/{mark} ~/{mark} /dev/shm/{mark} 2>/dev/null | wc -l");
     assert_eq!(instance.shell("two", &look).ok().stdout.trim(), "0");
     assert_eq!(instance.shell("one", &look).ok().stdout.trim(), "4");
-    let inside = Inside::new(Instance::with_method("bwrap"), Entry::Run, &[] as &[&str]);
+    let inside = Inside::new(Instance::with_method(method), Entry::Run, &[] as &[&str]);
     assert_eq!(inside.shell(&look).ok().stdout.trim(), "0");
 }

@@ -4,6 +4,11 @@ use palisade_testing::probe::{SYSTEM_CALLS, everywhere, on_host};
 use palisade_testing::{is_root, requires};
 use serde_json::{Map, Value};
 
+palisade_testing::on_isolating_methods!(
+    each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_would,
+    nothing_can_be_typed_into_a_terminal,
+);
+
 /// Calls that the filter leaves alone: the probe itself works inside.
 const ALLOWED: [(&str, &str); 2] = [("clone()", "ok"), ("another ioctl", "EBADF")];
 /// Answered as "not implemented", so that libraries fall back.
@@ -33,9 +38,8 @@ fn expected(name: &str) -> &'static str {
     }
 }
 
-#[test]
-fn each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_would() {
-    requires!(bwrap, python3);
+fn each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_would(method: &'static str) {
+    requires!(python3);
     let outside = on_host(SYSTEM_CALLS, &[]);
     let outside = outside.as_object().unwrap();
     assert!(outside.len() > 50, "the probe tried {} calls", outside.len());
@@ -49,7 +53,7 @@ fn each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_wou
         assert!(same_words || answer != expected(name), "{name} answers {answer} without the filter, too");
     }
     for flags in [&[][..], &["--tmp", "16M"]] {
-        everywhere(flags, |inside| {
+        everywhere(method, flags, |inside| {
             assert_eq!(
                 inside.python(SYSTEM_CALLS, &[]),
                 Value::Object(wanted.clone()),
@@ -79,10 +83,9 @@ os.waitpid(pid, 0)
 print(json.dumps(text.decode().split('[')[1].split(']')[0]))
 ";
 
-#[test]
-fn nothing_can_be_typed_into_a_terminal() {
-    requires!(bwrap, python3);
-    everywhere(&[], |inside| {
+fn nothing_can_be_typed_into_a_terminal(method: &'static str) {
+    requires!(python3);
+    everywhere(method, &[], |inside| {
         assert_eq!(inside.python(TERMINAL, &[]), "EPERM");
     });
     // Where the kernel itself has it switched off, it says so in other words.

@@ -3,6 +3,10 @@
 //! A probe is a Python script that prints one line of JSON and never panics: the test asserts the whole value
 //! inside, and the opposite value where nothing protects. A probe that could not fail proves nothing.
 
+mod differences;
+
+pub use differences::{Differences, Files, LinkInTheWay, Users};
+
 use crate::{Instance, Outcome};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -93,9 +97,9 @@ fn python_words<'a>(script: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
 
 /// Calls `body` once for each way in, with a sandbox of its own.
 #[track_caller]
-pub fn everywhere(flags: &[&str], mut body: impl FnMut(&Inside)) {
+pub fn everywhere(method: &'static str, flags: &[&str], mut body: impl FnMut(&Inside)) {
     for entry in [Entry::Run, Entry::Exec] {
-        body(&Inside::new(Instance::with_method("bwrap"), entry, flags));
+        body(&Inside::new(Instance::with_python(method), entry, flags));
     }
 }
 
