@@ -8,10 +8,14 @@
 
 mod support;
 
-use palisade_core::{Diagnostic as _, ExitCode, Secret, VariableName};
-use palisade_provision::{ComposeEnvironment, ContainerState, LogRange, Progress, Redactor, StackError};
+use palisade_config::infra::{CodeMount, MountAccess, Otel};
+use palisade_core::{Diagnostic as _, ExitCode, GuestPath, ProjectPath, Secret, VariableName};
+use palisade_provision::{
+    CollisionChoice, ComposeEnvironment, ContainerState, HealthGate, LogRange, OverrideInput, Progress,
+    Redactor, ScopedSecret, SlotPort, StackError, plan_override,
+};
 use palisade_testing::{eventually, requires};
-use support::{Project, run};
+use support::{Project, docker, processes, run};
 
 const SHOP: &str = "\
 services:
@@ -129,13 +133,6 @@ services:
     assert_eq!(project.left(), Vec::<String>::new());
 }
 
-/// The command line of every process, its words ended by NULs.
-fn processes() -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
-}
-
 #[test]
 fn what_is_missing_or_wrong_is_told_with_its_remedy() {
     requires!(compose);
@@ -200,4 +197,118 @@ fn the_projects_own_env_file_and_the_hosts_variables_stay_out() {
     let granted = [VariableName::new("PALISADE_TEST_HOST").unwrap()];
     project.stack.environment = ComposeEnvironment::of(host(), &[], &granted);
     assert_eq!(image(&project).0, "x:none-canary");
+}
+
+/// Everything that two sandboxes of one project cannot both have, and everything that an override adds.
+const FIXED: &str = "\
+services:
+  api:
+    image: @IMAGE@
+    container_name: one-of-a-kind-@MARK@
+    command: [sh, -c, 'echo $$HOSTNAME > /data/who; exec httpd -f -p 80 -h /www']
+    stop_grace_period: 0s
+    ports: ['127.0.0.1:@BASE@:80', '127.0.0.1:${OTHER_PORT}:81']
+    volumes: ['.:/app', 'data:/data']
+    networks: [back]
+  db:
+    image: @IMAGE@
+    command: [sleep, '1000']
+    stop_grace_period: 0s
+    environment: [A=b]
+  side: {image: @IMAGE@, command: [sleep, '1000'], stop_grace_period: 0s, network_mode: 'service:db'}
+  off: {image: nowhere.invalid/none, profiles: [never]}
+volumes: {data: {name: 'data-@MARK@'}}
+networks: {back: {name: 'back-@MARK@'}}
+";
+
+fn slot(mark: &str, base: u16, port: u16) -> Project {
+    let mut project = Project::new(&FIXED.replace("@MARK@", mark).replace("@BASE@", &base.to_string()));
+    project.write("worktree/.git", "gitdir: elsewhere\n");
+    project.write("worktree/code/main", "");
+    project.env_file("sandbox", &format!("OTHER_PORT='{}'\n", port + 1));
+    project.env_file("secrets", "TOKEN='for the database'\n");
+    let base_model = project.render().unwrap();
+    let mount = CodeMount {
+        service: "db".into(),
+        source: ProjectPath::new("code").unwrap(),
+        target: GuestPath::new("/code").unwrap(),
+        access: MountAccess::ReadOnly,
+    };
+    let name = VariableName::new("TOKEN").unwrap();
+    let text = plan_override(&OverrideInput {
+        model: &base_model,
+        inactive: &["off".into()],
+        worktree: &project.stack.worktree,
+        mounts: &[mount],
+        otel: Some(&Otel { endpoint: Some("http://otel:4317".into()), network: Some(mark.into()) }),
+        secrets: &[ScopedSecret { name, services: vec!["db".into()] }],
+        ports: &[SlotPort { base, port }, SlotPort { base: base + 1, port: port + 1 }],
+        collisions: CollisionChoice::Override,
+    })
+    .unwrap();
+    project.override_file(&text);
+    project
+}
+
+#[test]
+fn two_slots_of_a_project_that_fixes_everything_run_side_by_side() {
+    requires!(docker, compose);
+    let mark = format!("palisade-{}", std::process::id());
+    // Nobody else's, as far as one can know without holding them.
+    let held: Vec<_> = (0..6).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let free = |at: usize| held[at].local_addr().unwrap().port();
+    let (base, first, second) = (free(0), free(1), free(2));
+    drop(held);
+    docker(&["network", "create", &mark]);
+    let projects = [slot(&mark, base, first), slot(&mark, base, second)];
+    for project in &projects {
+        project.up().0.unwrap();
+    }
+    for (project, port) in projects.iter().zip([first, second]) {
+        let gate = HealthGate { port, endpoint: "/health".into(), timeout: palisade_testing::PATIENCE };
+        run(gate.wait(&project.stack, |_| ())).unwrap();
+        let container = |service: &str| format!("{}-{service}-1", project.stack.project);
+        let inside = |service: &str, script: &str| {
+            let script = format!("{script} 2>&1 || echo refused");
+            docker(&["exec", &container(service), "sh", "-c", &script])
+        };
+        // Each has its own volume, and the engine's name for its own container in it.
+        assert_eq!(inside("api", "cat /data/who"), inside("api", "hostname"));
+        // It writes the worktree, but not what the user's git believes.
+        assert_eq!(inside("api", "touch /app/made"), "");
+        assert!(project.root().join("worktree/made").exists());
+        for harm in ["echo x > /app/.git", "rm /app/.git"] {
+            assert!(inside("api", harm).contains("refused"), "{harm}");
+        }
+        assert_eq!(
+            std::fs::read_to_string(project.root().join("worktree/.git")).unwrap(),
+            "gitdir: elsewhere\n"
+        );
+        assert_eq!(
+            inside("db", "echo $TOKEN $A $OTEL_EXPORTER_OTLP_ENDPOINT"),
+            "for the database b http://otel:4317\n"
+        );
+        assert_eq!(inside("api", "echo ${TOKEN-none}"), "none\n");
+        assert!(inside("db", "touch /code/x").contains("refused"));
+        let networks =
+            docker(&["inspect", "--format", "{{json .NetworkSettings.Networks}}", &container("db")]);
+        let networks: std::collections::BTreeMap<String, serde_json::Value> =
+            serde_json::from_str(&networks).unwrap();
+        let own = format!("{}_default", project.stack.project);
+        assert_eq!(networks.into_keys().collect::<Vec<_>>(), [mark.clone(), own]);
+    }
+    for project in &projects {
+        project.down().unwrap();
+        assert_eq!(project.left(), Vec::<String>::new());
+    }
+
+    // The control: as it is written, the second cannot come up beside the first.
+    let [mut one, mut other] = projects;
+    one.stack.override_file = None;
+    other.stack.override_file = None;
+    one.up().0.unwrap();
+    assert_eq!(other.up().0.unwrap_err().code(), "stack-not-up");
+    one.down().unwrap();
+    other.down().unwrap();
+    docker(&["network", "rm", &mark]);
 }
