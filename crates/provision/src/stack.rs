@@ -17,6 +17,7 @@ mod scopes;
 mod states;
 
 pub use environment::ComposeEnvironment;
+pub(crate) use environment::is_needed;
 pub use error::{FailedService, StackError};
 pub use model::{
     Build, Model, ModelNetwork, ModelService, ModelSource, ModelVolume, PublishedPort, ServiceMount,

@@ -1,6 +1,7 @@
 //! `palisade done`.
 
-use super::sandbox::{Teller, here, provisioner};
+use super::sandbox::{ConsentFlags, Teller, here, provisioner};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_provision::{Feature, Force};
@@ -19,10 +20,10 @@ pub(crate) struct Arguments {
     pub(crate) force: bool,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Status, Failure> {
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let force = if arguments.force { Force::GiveUpWork } else { Force::KeepWork };
     let here = here()?;
-    let mut teller = Teller::new(false);
+    let mut teller = Teller::new(&context.engine, ConsentFlags::default(), false);
     provisioner()?.finish(&here, arguments.feature.as_ref(), force, &mut teller).await?;
     if !here.as_path().exists() {
         output::note("note: the directory you are in is gone");

@@ -1,6 +1,7 @@
 //! `palisade impl`.
 
-use super::sandbox::{FilesFlag, Teller, here, provisioner};
+use super::sandbox::{StartFlags, Teller, here, provisioner};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status};
 use palisade_provision::Feature;
@@ -18,11 +19,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) start: bool,
     #[command(flatten)]
-    pub(crate) files: FilesFlag,
+    pub(crate) flags: StartFlags,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    let mut teller = Teller::new(arguments.start);
-    provisioner()?.begin(&here()?, &arguments.feature, arguments.files.options(), &mut teller).await?;
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let StartFlags { files, consent } = &arguments.flags;
+    let mut teller = Teller::new(&context.engine, *consent, arguments.start);
+    provisioner()?.begin(&here()?, &arguments.feature, files.options(), &mut teller).await?;
     Ok(OK)
 }

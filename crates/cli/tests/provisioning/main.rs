@@ -9,6 +9,7 @@
 )]
 
 mod commands;
+mod consent;
 mod errors;
 mod kills;
 mod scenarios;

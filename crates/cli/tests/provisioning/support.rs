@@ -134,8 +134,11 @@ impl Project {
         let (project, service) = (label("project", stack), label("service", service));
         let container = docker(&["ps", "--quiet", "--filter", &project, "--filter", &service]);
         let told = docker(&["inspect", "--format", "{{json .Config.Env}}", container.trim()]);
-        let variables: Vec<String> = serde_json::from_str(&told).unwrap();
-        variables.iter().find_map(|variable| variable.strip_prefix(&format!("{name}=")).map(str::to_owned))
+        let variables: Option<Vec<String>> = serde_json::from_str(&told).unwrap();
+        variables
+            .unwrap_or_default()
+            .iter()
+            .find_map(|variable| variable.strip_prefix(&format!("{name}=")).map(str::to_owned))
     }
 }
 

@@ -99,4 +99,12 @@ impl Surface for Silent {
     fn ask(&mut self, _question: &Question) -> Answer {
         Answer::NobodyToAsk
     }
+
+    fn remembered(&self, _key: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn remember(&mut self, _key: &str, _answer: &str) -> Result<(), String> {
+        Ok(())
+    }
 }

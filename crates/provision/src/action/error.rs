@@ -4,9 +4,11 @@ use crate::copying::FileFailure;
 use crate::env_file::UnwritableValue;
 use crate::feature::Feature;
 use crate::health::HealthError;
+use crate::overriding::{SlotCollision, UnknownServices};
+use crate::reach::NotAgreed;
 use crate::secrets::SecretFailure;
 use crate::slots::SlotError;
-use crate::stack::{FailedService, StackError};
+use crate::stack::{FailedService, ScopeCheckError, ScopeError, StackError};
 use palisade_config::ConfigError;
 use palisade_config::infra::INFRA_FILE;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, ProjectPath, printable};
@@ -26,6 +28,16 @@ pub enum ProvisionError {
     Stack(#[from] StackError),
     #[error(transparent)]
     Health(#[from] HealthError),
+    #[error(transparent)]
+    NotAgreed(#[from] NotAgreed),
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error(transparent)]
+    UnknownServices(#[from] UnknownServices),
+    #[error("two sandboxes cannot both have this: {}", .collisions.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Fixed { collisions: Vec<SlotCollision> },
+    #[error("what was agreed to is not known: {reason}")]
+    Memory { reason: String },
     #[error(transparent)]
     Unwritable(#[from] UnwritableValue),
     #[error("{root} has no {INFRA_FILE}, which says what its sandboxes need")]
@@ -108,6 +120,15 @@ impl ProvisionError {
     }
 }
 
+impl From<ScopeCheckError> for ProvisionError {
+    fn from(error: ScopeCheckError) -> Self {
+        match error {
+            ScopeCheckError::Stack(error) => Self::Stack(error),
+            ScopeCheckError::Scope(error) => Self::Scope(error),
+        }
+    }
+}
+
 impl From<NotUsable> for ProvisionError {
     fn from(error: NotUsable) -> Self {
         match error {
@@ -124,6 +145,11 @@ impl Diagnostic for ProvisionError {
             Self::Stack(error) => error.code(),
             Self::Health(error) => error.code(),
             Self::Unwritable(_) => "value-unwritable",
+            Self::NotAgreed(error) => error.code(),
+            Self::Scope(error) => error.code(),
+            Self::UnknownServices(error) => error.code(),
+            Self::Fixed { .. } => "fixed-names",
+            Self::Memory { .. } => "agreement-unknown",
             Self::Repository(_) => "repository-not-usable",
             Self::Git(GitError::Old { .. }) => "git-too-old",
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
@@ -155,6 +181,9 @@ impl Diagnostic for ProvisionError {
             Self::Config(error) => error.exit(),
             Self::Stack(error) => error.exit(),
             Self::Health(error) => error.exit(),
+            Self::NotAgreed(error) => error.exit(),
+            Self::Scope(error) => error.exit(),
+            Self::UnknownServices(error) => error.exit(),
             Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
             Self::Git(GitError::Slow { .. }) => ExitCode::Timeout,
             Self::NotOnboarded { .. } | Self::NoComposeFile { .. } | Self::Unwritable(_) => {
@@ -166,6 +195,7 @@ impl Diagnostic for ProvisionError {
             Self::Repository(_)
             | Self::Slot(SlotError::NoneFree { .. } | SlotError::Taken { .. } | SlotError::Gone { .. })
             | Self::BranchInUse { .. }
+            | Self::Fixed { .. }
             | Self::OnAnotherBranch { .. }
             | Self::InTheWay { .. }
             | Self::NotStarted { .. }
@@ -173,9 +203,11 @@ impl Diagnostic for ProvisionError {
             | Self::Busy { .. }
             | Self::BeingRemoved { .. }
             | Self::UnfinishedWork { .. } => ExitCode::Conflict,
-            Self::Git(_) | Self::Io { .. } | Self::NotRemoved { .. } | Self::Slot(SlotError::Io { .. }) => {
-                ExitCode::Failed
-            }
+            Self::Git(_)
+            | Self::Io { .. }
+            | Self::Memory { .. }
+            | Self::NotRemoved { .. }
+            | Self::Slot(SlotError::Io { .. }) => ExitCode::Failed,
         }
     }
 
@@ -189,6 +221,13 @@ impl Diagnostic for ProvisionError {
                 hints
             }
             Self::Health(error) => error.hints(),
+            Self::NotAgreed(error) => error.hints(),
+            Self::Scope(error) => error.hints(),
+            Self::UnknownServices(error) => error.hints(),
+            Self::Fixed { .. } => {
+                one("give each sandbox its own with --fixed override, or leave them as they are with --fixed keep".into())
+            }
+            Self::Memory { .. } => one("see what is wrong with the state: palisade doctor".into()),
             Self::Repository(error) => one(error.hint().into()),
             Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => {
                 one("install a current git".into())

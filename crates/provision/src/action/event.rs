@@ -2,6 +2,8 @@
 
 use crate::copying::CopyOutcome;
 use crate::health::HealthProgress;
+use crate::overriding::SlotCollision;
+use crate::reach::HostRequest;
 use crate::slots::SlotNumber;
 use palisade_core::{HostPath, ProjectPath, VariableName};
 use palisade_workspace::{BranchName, Start};
@@ -31,6 +33,8 @@ pub enum Event {
         count: usize,
     },
     SecretsResolved(Vec<ReportedSecret>),
+    /// What two sandboxes cannot both have, and what no override can undo.
+    Collides(Vec<SlotCollision>),
     /// A line of what Compose says.
     Compose(String),
     Sandbox {
@@ -104,6 +108,10 @@ pub enum Content {
 pub enum Question {
     /// The worktree is there, and its services do not run.
     StartExisting { worktree: HostPath },
+    /// The services reach the host.
+    HostAccess { requests: Vec<HostRequest> },
+    /// Two sandboxes cannot both have this; an override can give each its own.
+    Collisions { collisions: Vec<SlotCollision> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,4 +126,7 @@ pub enum Answer {
 pub trait Surface {
     fn tell(&mut self, event: Event);
     fn ask(&mut self, question: &Question) -> Answer;
+    /// What was agreed to under a key, before; an error in words when that cannot be known.
+    fn remembered(&self, key: &str) -> Result<Option<String>, String>;
+    fn remember(&mut self, key: &str, answer: &str) -> Result<(), String>;
 }

@@ -8,6 +8,7 @@
 
 mod begin;
 mod collect;
+mod consent;
 mod error;
 mod event;
 mod files;

@@ -34,9 +34,7 @@ impl Provisioner {
         recreate: Recreate,
         surface: &mut dyn Surface,
     ) -> Result<Vec<String>, ProvisionError> {
-        let stack = self.stack(slot, infra, secrets)?;
-        surface.tell(Event::Doing(Doing::RenderingServices));
-        let _model = stack.render().await?;
+        let stack = self.agreed_stack(slot, infra, secrets, surface).await?;
         passed(Step::ProvisionOverride)?;
         surface.tell(Event::Doing(Doing::StartingServices));
         slot.set_stage(Stage::Started)?;
@@ -122,8 +120,13 @@ impl Provisioner {
         Ok(self.known(slot).down(Volumes::Remove, told).await?)
     }
 
-    /// The stack with everything that Compose needs to start it.
-    fn stack(&self, slot: &Slot, infra: &Infra, secrets: &[ResolvedSecret]) -> Result<Stack, ProvisionError> {
+    /// The stack with everything that Compose needs to render it, and the variables that its env files declare.
+    pub(super) fn stack(
+        &self,
+        slot: &Slot,
+        infra: &Infra,
+        secrets: &[ResolvedSecret],
+    ) -> Result<(Stack, Vec<VariableName>), ProvisionError> {
         let (worktree, file) = (&slot.record.worktree, &infra.sandbox.compose_file);
         let compose_file = worktree.join(file.as_str());
         if !compose_file.as_path().is_file() {
@@ -137,7 +140,7 @@ impl Provisioner {
         let env_files = [env_file::SANDBOX, env_file::SECRETS].map(|name| slot.directory.join(name)).into();
         let environment = ComposeEnvironment::of(self.environment.clone(), &declared, &[]);
         let redactor = Redactor::new(secrets.iter().map(|secret| &secret.value));
-        Ok(Stack { compose_file, env_files, environment, redactor, ..self.known(slot) })
+        Ok((Stack { compose_file, env_files, environment, redactor, ..self.known(slot) }, declared))
     }
 
     /// The stack by its name alone: enough to look at it, stop it and remove it, whatever became of its files.

@@ -2,12 +2,14 @@
 
 mod logs;
 pub(crate) mod status;
+mod teller;
 mod told;
 
-pub(crate) use told::{Teller, last_words, unmet};
+pub(crate) use teller::{ConsentFlags, Teller};
+pub(crate) use told::{last_words, unmet};
 
 use super::agent::git;
-use crate::context;
+use crate::context::{self, Context};
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_core::HostPath;
@@ -23,15 +25,24 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Provision the worktree again, and start its services
-    Start(FilesFlag),
+    Start(StartFlags),
     /// Stop the services; their data, the slot and the worktree stay
     Stop,
     Status(status::Arguments),
     Logs(logs::Arguments),
     /// Resolve the secrets again, and recreate the services whose secrets changed
-    RefreshSecrets,
+    RefreshSecrets(ConsentFlags),
     /// Provision everything again, and recreate all services
-    Refresh(FilesFlag),
+    Refresh(StartFlags),
+}
+
+/// Shared by the commands that provision and start.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartFlags {
+    #[command(flatten)]
+    pub(crate) files: FilesFlag,
+    #[command(flatten)]
+    pub(crate) consent: ConsentFlags,
 }
 
 /// Shared by the commands that copy files.
@@ -48,23 +59,26 @@ impl FilesFlag {
     }
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Status, Failure> {
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let (provisioner, here) = (provisioner()?, here()?);
-    let mut teller = Teller::new(false);
+    let teller = |consent| Teller::new(&context.engine, consent, false);
     match &arguments.command {
-        Command::Start(files) => drop(provisioner.start(&here, files.options(), &mut teller).await?),
-        Command::Stop => provisioner.stop(&here, &mut teller).await?,
+        Command::Start(StartFlags { files, consent }) => {
+            drop(provisioner.start(&here, files.options(), &mut teller(*consent)).await?);
+        }
+        Command::Stop => provisioner.stop(&here, &mut teller(ConsentFlags::default())).await?,
         Command::Status(arguments) => status::run(&provisioner, &here, arguments).await?,
         Command::Logs(arguments) => logs::run(&provisioner, &here, arguments).await?,
-        Command::RefreshSecrets => {
-            let services = provisioner.refresh_secrets(&here, &mut teller).await?;
-            drop(teller);
+        Command::RefreshSecrets(consent) => {
+            let services = provisioner.refresh_secrets(&here, &mut teller(*consent)).await?;
             output::note(&match services.as_slice() {
                 [] => "No secret changed.".to_owned(),
                 services => format!("Recreated: {}", services.join(", ")),
             });
         }
-        Command::Refresh(files) => drop(provisioner.refresh(&here, files.options(), &mut teller).await?),
+        Command::Refresh(StartFlags { files, consent }) => {
+            drop(provisioner.refresh(&here, files.options(), &mut teller(*consent)).await?);
+        }
     }
     Ok(OK)
 }

@@ -1,72 +1,17 @@
 //! What happens on the way to running services, told as it happens.
 
-use crate::moving::MovingLine;
-use crate::{called, output};
+use crate::called;
 use palisade_core::{HostPath, printable};
 use palisade_provision::{
-    Answer, Content, CopyOutcome, Counts, Doing, Event, FailedService, FileFailure, FileFailureCause,
-    HealthProgress, ProvisionedFile, Question, ReportedSecret, SecretFailure, Surface,
+    Content, CopyOutcome, Counts, Doing, Event, FailedService, FileFailure, FileFailureCause, HealthProgress,
+    ProvisionedFile, ReportedSecret, SecretFailure, SlotCollision,
 };
 use palisade_workspace::Start;
-use std::io::{BufRead as _, IsTerminal as _};
 
 /// How many files are told one by one.
 const TOLD: usize = 20;
 
-/// The person at the command line.
-#[derive(Debug)]
-pub(crate) struct Teller {
-    moving: MovingLine,
-    /// Said on the command line, so that nobody is asked.
-    start_existing: bool,
-}
-
-impl Teller {
-    pub(crate) fn new(start_existing: bool) -> Self {
-        Self { moving: MovingLine::new(), start_existing }
-    }
-}
-
-impl Surface for Teller {
-    fn tell(&mut self, event: Event) {
-        match event {
-            Event::Doing(what) => self.moving.show(format!("  {} …", doing(what))),
-            Event::Compose(line) => self.moving.show(format!("  {}", printable(&line))),
-            Event::Health(progress) => {
-                self.moving.show(format!("  waiting for health: {}", waiting(&progress)))
-            }
-            event => {
-                self.moving.clear();
-                lines(&event).iter().for_each(|line| output::note(line));
-            }
-        }
-    }
-
-    fn ask(&mut self, question: &Question) -> Answer {
-        self.moving.clear();
-        match question {
-            Question::StartExisting { .. } if self.start_existing => Answer::Yes,
-            Question::StartExisting { worktree } => {
-                confirm(&format!("{} exists. Start its services?", place(worktree)))
-            }
-        }
-    }
-}
-
-/// Yes unless somebody says no.
-fn confirm(question: &str) -> Answer {
-    if !(std::io::stdin().is_terminal() && output::stderr_is_terminal()) {
-        return Answer::NobodyToAsk;
-    }
-    output::prompt(&format!("? {question} [Y/n] "));
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
-        Ok(1..) if matches!(line.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes") => Answer::Yes,
-        _ => Answer::No,
-    }
-}
-
-fn doing(what: Doing) -> &'static str {
+pub(super) fn doing(what: Doing) -> &'static str {
     match what {
         Doing::MakingWorktree => "making the worktree",
         Doing::CopyingFiles => "copying files",
@@ -80,7 +25,7 @@ fn doing(what: Doing) -> &'static str {
     }
 }
 
-fn lines(event: &Event) -> Vec<String> {
+pub(super) fn lines(event: &Event) -> Vec<String> {
     match event {
         Event::WorktreeCreated { path, branch, start } => {
             let before = if *start == Start::Existing { " (was there before)" } else { "" };
@@ -108,6 +53,12 @@ fn lines(event: &Event) -> Vec<String> {
             let ports = ports.iter().map(|(name, port)| format!("  {name}: {port}"));
             ["Sandbox:".to_owned(), format!("  Slot: {slot}")].into_iter().chain(ports).collect()
         }
+        Event::Collides(collisions) => {
+            let told = |collision: &SlotCollision| {
+                format!("warning: {}: {}", printable(&collision.to_string()), collision.remedy())
+            };
+            collisions.iter().map(told).collect()
+        }
         Event::Healthy { url } => vec![format!("  Health: {} ✓", printable(url))],
         Event::Stopped => vec!["Services stopped. Their data stays.".into()],
         Event::Down { compose_project } => vec![format!("Removed services: {compose_project}")],
@@ -119,7 +70,7 @@ fn lines(event: &Event) -> Vec<String> {
     }
 }
 
-fn waiting(progress: &HealthProgress) -> String {
+pub(super) fn waiting(progress: &HealthProgress) -> String {
     match progress {
         HealthProgress::Attempt { attempt, .. } => attempt.to_string(),
         HealthProgress::Services(services) => {
