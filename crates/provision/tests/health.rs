@@ -69,12 +69,12 @@ fn a_service_that_is_not_healthy_in_time_is_told_with_its_logs_and_stays_up() {
         "\
 services:
   api:
-    image: @IMAGE@
+    image: palisade-services
     command: [sh, -c, 'echo no health here; exec httpd -f -p 80 -h /tmp']
     stop_grace_period: 0s
     ports: ['127.0.0.1:{port}:80']
     healthcheck: {{test: [CMD, 'true'], interval: 1s}}
-  other: {{image: @IMAGE@, command: [sleep, '1000'], stop_grace_period: 0s}}
+  other: {{image: palisade-services, command: [sleep, '1000'], stop_grace_period: 0s}}
 "
     ));
     project.up().0.unwrap();
@@ -108,7 +108,7 @@ fn a_service_that_has_ended_is_not_waited_for() {
     requires!(docker, compose);
     let port = free_port();
     let project = Project::new(&format!(
-        "services: {{api: {{image: @IMAGE@, command: [sh, -c, 'echo bye; exit 4'], ports: ['127.0.0.1:{port}:80']}}}}\n"
+        "services: {{api: {{image: palisade-services, command: [sh, -c, 'echo bye; exit 4'], ports: ['127.0.0.1:{port}:80']}}}}\n"
     ));
     project.up().0.unwrap();
     let error = run(gate(port, Duration::from_secs(600)).wait(&project.stack, |_| ())).unwrap_err();

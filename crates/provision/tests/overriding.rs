@@ -122,11 +122,11 @@ fn compose_merges_the_override_into_services_of_every_shape() {
 const SCOPED: &str = "\
 services:
   api:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     stop_grace_period: 0s
   other:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     stop_grace_period: 0s
     environment: {OPEN: '${OPEN}'}

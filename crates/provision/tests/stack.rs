@@ -20,12 +20,12 @@ use support::{Project, docker, processes, run};
 const SHOP: &str = "\
 services:
   api:
-    image: @IMAGE@
+    image: palisade-services
     command: [sh, -c, 'echo listening; exec httpd -f -p 80 -h /www']
     stop_grace_period: 0s
     volumes: ['data:/data']
   job:
-    image: @IMAGE@
+    image: palisade-services
     command: ['true']
     depends_on: [api]
 volumes:
@@ -66,11 +66,11 @@ fn a_service_that_fails_is_named_with_what_it_said_and_without_its_secrets() {
         "\
 services:
   db:
-    image: @IMAGE@
+    image: palisade-services
     command: [sh, -c, 'echo no room for $$TOKEN; exit 3']
     environment: {TOKEN: '${TOKEN}'}
   api:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     depends_on: {db: {condition: service_completed_successfully}}
 ",
@@ -102,12 +102,12 @@ fn a_call_that_is_dropped_ends_compose_and_the_next_one_goes_on() {
         "\
 services:
   slow:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     stop_grace_period: 0s
     healthcheck: {test: [CMD, 'false'], interval: 1s, retries: 1000}
   api:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     stop_grace_period: 0s
     depends_on: {slow: {condition: service_healthy}}
@@ -203,19 +203,19 @@ fn the_projects_own_env_file_and_the_hosts_variables_stay_out() {
 const FIXED: &str = "\
 services:
   api:
-    image: @IMAGE@
+    image: palisade-services
     container_name: one-of-a-kind-@MARK@
-    command: [sh, -c, 'echo $$HOSTNAME > /data/who; exec httpd -f -p 80 -h /www']
+    command: [sh, -c, 'echo $$HOSTNAME > /data/who; echo ok > /www/health; exec httpd -f -p 80 -h /www']
     stop_grace_period: 0s
     ports: ['127.0.0.1:@BASE@:80', '127.0.0.1:${OTHER_PORT}:81']
     volumes: ['.:/app', 'data:/data']
     networks: [back]
   db:
-    image: @IMAGE@
+    image: palisade-services
     command: [sleep, '1000']
     stop_grace_period: 0s
     environment: [A=b]
-  side: {image: @IMAGE@, command: [sleep, '1000'], stop_grace_period: 0s, network_mode: 'service:db'}
+  side: {image: palisade-services, command: [sleep, '1000'], stop_grace_period: 0s, network_mode: 'service:db'}
   off: {image: nowhere.invalid/none, profiles: [never]}
 volumes: {data: {name: 'data-@MARK@'}}
 networks: {back: {name: 'back-@MARK@'}}

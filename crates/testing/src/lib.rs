@@ -17,7 +17,6 @@ mod one_password;
 pub mod probe;
 mod pty;
 mod random;
-mod service_image;
 pub mod tracer;
 mod traces;
 mod wait;
@@ -29,7 +28,6 @@ pub use internet::Internet;
 pub use one_password::one_password_stand_in;
 pub use pty::Pty;
 pub use random::{Random, SEED};
-pub use service_image::service_image;
 pub use traces::Traces;
 pub use wait::{PATIENCE, eventually};
 

@@ -15,12 +15,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// `@IMAGE@` in the compose file stands for the image of services.
+    /// The services' image is `palisade-services`, which scripts/services makes.
     pub(crate) fn new(compose: &str) -> Self {
-        let compose = match compose.contains("@IMAGE@") {
-            true => compose.replace("@IMAGE@", &palisade_testing::service_image()),
-            false => compose.to_owned(),
-        };
         let root = tempfile::tempdir().unwrap();
         let project = format!("t{}", root.path().file_name().unwrap().to_string_lossy().to_lowercase());
         let project: String = project.chars().filter(char::is_ascii_alphanumeric).collect();
