@@ -3,7 +3,7 @@
 
 use crate::error::AgentError;
 use crate::workshop::{AgentSandbox, Workshop, tree};
-use palisade_core::{SyncTrigger, printable};
+use palisade_core::{GuestPath, SyncTrigger, printable};
 use palisade_engine::Connection;
 use palisade_workspace::{
     Application, Applied, Autorun, BranchName, Description, Divergence, InsideError, Known, Place,
@@ -44,19 +44,28 @@ pub struct Homecoming {
     pub unnameable: usize,
 }
 
-/// What a sandbox has and the host has not, branch by branch, in the sandbox's own words, tamed.
+/// What a sandbox has and the host has not, in the sandbox's own words, tamed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unsynced(pub Vec<(BranchName, Description)>);
+pub struct Unsynced {
+    pub branches: Vec<(BranchName, Description)>,
+    /// What is on no branch, by the working tree that is at it.
+    pub adrift: Vec<(GuestPath, Description)>,
+}
 
 impl Unsynced {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.branches.is_empty() && self.adrift.is_empty()
     }
 
     pub fn told(&self) -> String {
+        let branches = self.branches.iter();
+        let branches = branches.map(|(name, what)| (format!("on {}:", printable(name.as_str())), what));
+        let adrift = self.adrift.iter().map(|(path, what)| {
+            (format!("on no branch, in {path}; there, first: git switch -c BRANCH"), what)
+        });
         let mut text = String::new();
-        for (branch, description) in &self.0 {
-            let _ = write!(text, "\n  on {}:", printable(branch.as_str()));
+        for (place, description) in branches.chain(adrift) {
+            let _ = write!(text, "\n  {place}");
             for commit in &description.commits {
                 let _ = write!(text, "\n    commit {commit}");
             }
@@ -162,7 +171,7 @@ impl Workshop<'_> {
         let survey = inside.survey().await?;
         let refs = sandbox.refs();
         let known = repository.known(&refs).await?;
-        let mut unsynced = Unsynced::default();
+        let mut unsynced = Unsynced { adrift: inside.adrift().await?, ..Unsynced::default() };
         // What came by itself is safe, and still nothing that the user has heard of.
         let names =
             Names { commits: &|branch| refs.seen_commits(branch), work: &|branch| refs.seen_work(branch) };
@@ -175,7 +184,7 @@ impl Workshop<'_> {
             let known = known.filter(|id| survey.trees.branches.iter().any(|(_, inside)| inside == *id));
             let description = inside.describe(&branch, known).await?;
             if description != Description::default() {
-                unsynced.0.push((branch, description));
+                unsynced.branches.push((branch, description));
             }
         }
         Ok(unsynced)

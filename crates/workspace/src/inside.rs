@@ -196,6 +196,13 @@ impl<'a> Tree<'a> {
         Ok(Description { commits: tamed(), files: tamed() })
     }
 
+    /// What working trees at no branch hold that no branch has, for people: the sandbox's own words, tamed.
+    pub async fn adrift(&self) -> Result<Vec<(GuestPath, Description)>, InsideError> {
+        const WHAT: &str = "looking at the work";
+        let words = self.script(WHAT, include_str!("inside/adrift.sh"), &[]).await?;
+        parse_adrift(&words).ok_or(InsideError::Answer { what: WHAT })
+    }
+
     /// The changes of a snapshot that are not committed, for people.
     pub async fn diff(&self, snapshot: &Snapshot) -> Result<String, InsideError> {
         let Some(work) = &snapshot.work else { return Ok(String::new()) };
@@ -274,5 +281,53 @@ impl<'a> Tree<'a> {
             return Err(InsideError::Failed { what, said });
         }
         Ok(output.stdout)
+    }
+}
+
+/// `PATH`, commits, an empty word, files, an empty word; again and again.
+fn parse_adrift(words: &[String]) -> Option<Vec<(GuestPath, Description)>> {
+    let (last, words) = match words.split_last() {
+        Some(split) => split,
+        None => return Some(Vec::new()),
+    };
+    if !last.is_empty() {
+        return None;
+    }
+    let tamed = |words: &[String]| words.iter().map(|word| printable(word)).collect();
+    let parts: Vec<&[String]> = words.split(String::is_empty).collect();
+    let mut found = Vec::new();
+    for pair in parts.chunks(2) {
+        let [[path, commits @ ..], files] = pair else { return None };
+        let description = Description { commits: tamed(commits), files: tamed(files) };
+        if description != Description::default() {
+            found.push((GuestPath::new(path.as_str()).ok()?, description));
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_no_branch_is_read_and_nonsense_is_refused() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let description = |commits: &[&str], files: &[&str]| Description {
+            commits: commits.iter().map(|text| (*text).to_owned()).collect(),
+            files: files.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let path = |text: &str| GuestPath::new(text).unwrap();
+        assert_eq!(
+            parse_adrift(&words("/a c1 c2  f1  /b   /c  f\u{1b} ")).unwrap(),
+            [
+                (path("/a"), description(&["c1", "c2"], &["f1"])),
+                (path("/c"), description(&[], &["f\\u{1b}"]))
+            ]
+        );
+        assert_eq!(parse_adrift(&[]), Some(Vec::new()));
+        for nonsense in ["/a", "/a ", "relative c  f ", " "] {
+            assert_eq!(parse_adrift(&words(nonsense)), None, "{nonsense:?}");
+        }
     }
 }

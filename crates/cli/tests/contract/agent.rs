@@ -10,6 +10,7 @@ contracts!(
     work_that_the_user_has_committed_is_nothing_new,
     a_repository_that_is_not_ready_is_told_and_nothing_is_made,
     work_that_is_not_on_the_host_is_not_thrown_away,
+    work_on_no_branch_is_not_thrown_away_either,
     env_files_go_in_and_stay_out_of_commits,
     two_agents_in_two_worktrees_do_not_mix,
     three_sandboxes_of_one_repository_do_not_mix,
@@ -383,6 +384,25 @@ fn an_alternate_inside_does_not_lead_to_the_host(method: &'static str) {
     let found = git(&instance, "for-each-ref --format=%(refname)");
     assert!(!found.contains("stolen"), "{found}");
     git(&instance, "fsck");
+}
+
+fn work_on_no_branch_is_not_thrown_away_either(method: &'static str) {
+    let instance = repository(method);
+    let script = "git worktree add -q --detach .worktrees/idle && git checkout -q --detach && \
+                  echo x > code && git commit -qam adrift && echo y > loose";
+    task(&instance, &[], script).ok();
+    let refused = instance.run(["agent", "rm", "box"]);
+    assert_eq!(refused.code, 7, "{}", refused.stderr);
+    let told = &refused.stderr;
+    assert!(told.contains("\n  on no branch, in /"), "{told}");
+    assert!(told.contains("; there, first: git switch -c BRANCH\n"), "{told}");
+    assert!(told.contains(" adrift\n") && told.contains("not committed: loose\n"), "{told}");
+    assert!(!told.contains("idle"), "a working tree without anything of its own is nothing to lose: {told}");
+
+    instance.run(["agent", "exec", "box", "--", "git", "switch", "-qc", "found"]).ok();
+    instance.run(["agent", "sync", "box", "--all"]).ok();
+    assert_eq!(git(&instance, "log -1 --format=%s found"), "adrift");
+    instance.run(["agent", "rm", "box"]).ok();
 }
 
 /// Where the sandbox's workspace lies on the host.
