@@ -14,14 +14,16 @@
 use palisade_core::VariableName;
 
 /// No variable can be longer: the kernel takes at most 128 KiB for a name and its value.
-pub(crate) const LONGEST: usize = 120 * 1024;
+pub const LONGEST: usize = 120 * 1024;
 /// All values of a file, however often they stand for one another.
-const MOST: usize = 1024 * 1024;
+pub const MOST: usize = 1024 * 1024;
+/// Each is looked for among all of them.
+pub const MOST_VARIABLES: usize = 2048;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Said {
-    pub(crate) variables: Vec<(VariableName, String)>,
-    pub(crate) left_out: Vec<LeftOut>,
+pub struct Said {
+    pub variables: Vec<(VariableName, String)>,
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A line that says nothing, and why.
@@ -32,7 +34,7 @@ pub struct LeftOut {
 }
 
 /// Reads a file; `known` has the variables that are there before it.
-pub(crate) fn parse(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Said {
+pub fn parse(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Said {
     let mut reader = Reader {
         rest: text.strip_prefix('\u{feff}').unwrap_or(text),
         line: 1,
@@ -96,6 +98,9 @@ impl Reader<'_> {
         };
         if value.contains('\0') {
             return Err("the value holds a NUL, which no variable can");
+        }
+        if self.said.variables.len() >= MOST_VARIABLES {
+            return Err("there are more variables than a file may have");
         }
         if value.len() > LONGEST {
             return Err("the value is longer than a variable can be");

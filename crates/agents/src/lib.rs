@@ -4,7 +4,7 @@
 mod arrival;
 mod artifacts;
 mod background;
-mod dotenv;
+pub mod dotenv;
 mod drift;
 mod env_files;
 mod error;

@@ -116,6 +116,7 @@ fn assert_reads_back(settings: &Settings) {
             "resources.pids"
             | "opt"
             | "root.uid_base"
+            | "copy.max_files"
             | "agent.env_files"
             | "agent.env_load"
             | "environments.writable_root" => writeln!(text, "{} = {}", entry.key, entry.value).unwrap(),

@@ -13,6 +13,7 @@
 pub mod archive;
 pub mod compose;
 pub mod config;
+pub mod dotenv;
 pub mod environment;
 pub mod frames;
 pub mod infra;
@@ -26,9 +27,10 @@ pub struct Target {
 }
 
 /// Every target there is.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "protocol_frames", check: frames::check },
     Target { name: "config", check: config::check },
+    Target { name: "dotenv", check: dotenv::check },
     Target { name: "environment", check: environment::check },
     Target { name: "infra", check: infra::check },
     Target { name: "compose", check: compose::check },
