@@ -349,7 +349,7 @@ pub const KEYS: &[KeyDoc] = &[
         aliases: &[],
         kind: "a span of time such as \"30m\"",
         default: "30m",
-        help: "The longest that sending code to a sandbox, or bringing it home, may take.",
+        help: "The longest that sending code to a sandbox, or bringing it home, may take; a quarter of it, at most 2m, in silence.",
         environment: None,
         flag: None,
         project: ProjectRule::Never,

@@ -49,7 +49,7 @@ pub enum TransportError {
         "the sandbox sent more than the {0} bytes that are allowed; raise agent.max_fetch if that is right"
     )]
     TooMuch(u64),
-    #[error("nothing came or went for {} s", .0.as_secs())]
+    #[error("nothing came or went for {} s", .0.as_secs_f32().ceil())]
     Silent(Duration),
     #[error("the connection to the sandbox: {0}")]
     Connection(#[from] ClientError),

@@ -10,14 +10,14 @@ use rustix::fd::BorrowedFd;
 use std::time::Duration;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// Git inside has to say something at least this often.
-const SILENCE: Duration = Duration::from_secs(120);
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// As many bytes as the sandbox may send.
     #[arg(long)]
     pub(crate) most: u64,
+    /// How long nothing may come or go, in milliseconds.
+    #[arg(long)]
+    pub(crate) silence: u64,
     pub(crate) id: String,
     /// As git names the other side; we know better.
     pub(crate) host: String,
@@ -39,7 +39,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     let failed = |error: std::io::Error| Failure::failed("io", format!("the pipe to git: {error}"));
     let input = Receiver::from_owned_fd(copy(rustix::stdio::stdin()).map_err(failed)?).map_err(failed)?;
     let stdout = Sender::from_owned_fd(copy(rustix::stdio::stdout()).map_err(failed)?).map_err(failed)?;
-    let limits = Limits { bytes: arguments.most, silence: SILENCE };
+    let limits = Limits { bytes: arguments.most, silence: Duration::from_millis(arguments.silence) };
     let words = |text: &str| output::note(&format!("sandbox: {text}"));
     let exit = relay(&connection.client, request, input, stdout, limits, words).await;
     let exit = exit.map_err(|error| Failure::failed("git-transport", error.to_string()))?;

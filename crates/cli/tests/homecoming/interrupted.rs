@@ -1,7 +1,7 @@
 //! A sync that is cut off, by a kill at any step or a disk without room: refs are old or new, nothing is half there, the
 //! user's own work is untouched, and the next sync brings everything.
 
-use crate::{git, on_a_small_disk, repository};
+use crate::{git, inside, on_a_small_disk, repository};
 use palisade_testing::tracer::{Point, Role, Surface, trace};
 use palisade_testing::{Instance, Random, is_root, requires};
 
@@ -94,4 +94,61 @@ fn a_sync_onto_a_full_disk_changes_nothing_and_the_next_brings_everything() {
         "600000",
     ];
     assert_eq!((told, outcome.code), (expected.to_vec(), 0), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_sync_by_itself_onto_a_full_disk_is_told_and_tried_again() {
+    requires!(bwrap, git);
+    if !is_root() {
+        // Nobody else may mount a small file system.
+        return;
+    }
+    let instance = Instance::with_method("bwrap");
+    let script = r#"
+        git config --global user.name Ada; git config --global user.email ada@example.org
+        git init -q -b main; echo 0 > code; git add -A; git commit -qm start; echo mine > notes
+        "$P" agent start --agent shell --name box --allow-dirty --sync on-commit --task true >&2
+        # The files that git needs to look at the repository at all are there; the pack finds no room.
+        cat /dev/zero > fill 2>/dev/null || true
+        "$P" agent exec box -- sh -c 'head -c 600000 /dev/urandom > noise; git add -A; git commit -qm noise' >&2
+        until "$P" agent log box --sync --json | grep -qi 'no space\|disk has'; do sleep 0.2; done
+        git fsck --strict >&2; git for-each-ref --format='%(refname) %(subject)'; cat notes
+        rm fill
+        until git log -1 --format=%s refs/palisade/box/heads/main | grep -q noise; do sleep 0.2; done
+        git fsck --strict >&2; git log --format=%s; git status --porcelain; ls .git/objects/pack | grep tmp || true
+    "#;
+    let outcome = on_a_small_disk(&instance, script);
+    let before: Vec<&str> =
+        outcome.stdout.lines().filter(|line| !line.starts_with("refs/palisade/")).collect();
+    assert_eq!(
+        (before, outcome.code),
+        (vec!["refs/heads/main start", "mine", "start", "?? notes"], 0),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        !outcome.stdout.contains("noise"),
+        "a ref moved with nowhere to keep its objects: {}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_sandbox_that_falls_silent_is_given_up_before_its_time() {
+    requires!(bwrap, git);
+    let instance = repository();
+    std::fs::create_dir_all(instance.user_config().parent().unwrap()).unwrap();
+    std::fs::write(instance.user_config(), "[agent]\nmax_fetch_time = \"40s\"\n").unwrap();
+    work(&instance, 1);
+    let silent = "printf '#!/bin/sh\\nexec sleep 1000\\n' > ~/silent && chmod +x ~/silent && \
+                  git config --global uploadpack.packObjectsHook ~/silent && git config --global uploadpack.keepAlive 0";
+    inside(&instance, silent);
+    let refused = instance.run(["agent", "sync", "box"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("nothing came or went for 10 s"), "{}", refused.stderr);
+    assert_eq!(git(&instance, "log -1 --format=%s"), "start");
+    // The control: with its own way to pack, the same sandbox is heard.
+    inside(&instance, "git config --global --unset uploadpack.packObjectsHook");
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_home(&instance, 1);
 }

@@ -2,6 +2,7 @@
 //! repository, or hold the host up. Each attempt has a control: plain git, or another plain tool, falls for it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set its scene has failed")]
 
+mod alternates;
 mod bombs;
 mod objects;
 mod paths;

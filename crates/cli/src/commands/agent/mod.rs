@@ -23,6 +23,7 @@ use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
 use palisade_workspace::{Git, Place};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Put coding agents to work on a repository, and bring their work home
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     Rm(rm::Arguments),
     Worktree(worktree::Arguments),
 }
+
+/// Git inside has to say something at least this often, and four times in all that a transfer may take.
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// The hidden command that a keeper runs.
 pub(crate) const BACKGROUND: &str = "__sync";
@@ -81,9 +85,10 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 
 /// Git and its transport, as this program has them.
 fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
-    let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
-    transport.push(format!(" __git-transport --most {}", context.settings.max_fetch.value.0));
     let transfer_time = context.settings.max_fetch_time.value.0;
+    let (most, silence) = (context.settings.max_fetch.value.0, (transfer_time / 4).min(SILENCE).as_millis());
+    let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
+    transport.push(format!(" __git-transport --most {most} --silence {silence}"));
     Ok(Workshop { engine: &context.engine, git: git(), transport, transfer_time })
 }
 
