@@ -114,14 +114,14 @@ fn every_json_output_is_what_its_schema_says() {
 
 /// A worktree whose services run.
 fn with_services(instance: &Instance) -> PathBuf {
-    let root = instance.work().join("project");
+    let root = instance.work().join("shop");
     let infra = "[project]\nname = 'shop'\n[sandbox.health]\n[sandbox.ports]\nWEB = 20900\n";
     let services = "services:\n  web:\n    image: palisade-services\n    command: sh -c 'touch /www/index.html; exec httpd -f -h /www'\n    \
                     stop_grace_period: 0s\n    ports: ['${WEB}:80']\n";
-    std::fs::create_dir(root.join(".devops-ai")).unwrap();
+    std::fs::create_dir_all(root.join(".devops-ai")).unwrap();
     std::fs::write(root.join(".devops-ai/infra.toml"), infra).unwrap();
     std::fs::write(root.join("docker-compose.yml"), services).unwrap();
-    for line in ["add .", "-c user.name=A -c user.email=a@b commit -qm services"] {
+    for line in ["init --quiet", "add .", "-c user.name=A -c user.email=a@b commit -qm services"] {
         let git = std::process::Command::new("git").args(line.split(' ')).current_dir(&root).status();
         assert!(git.unwrap().success());
     }
@@ -167,6 +167,13 @@ fn check(place: &str, value: &Value, schema: &Value) -> Result<(), String> {
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     check(&format!("{place}[{index}]"), item, rule)?;
+                }
+                true
+            }
+            // For names that are not ours, such as those of variables.
+            "additionalProperties" => {
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    check(&format!("{place}.{name}"), field, rule)?;
                 }
                 true
             }
