@@ -9,6 +9,7 @@ mod idle;
 mod init;
 mod lifecycle;
 mod run;
+mod services;
 
 use crate::bar::{Bar, Unit};
 use crate::comparison::Comparison;
@@ -17,6 +18,8 @@ const FAST: usize = 60;
 const SLOW: usize = 20;
 const BULK: usize = 10;
 const LONG: usize = 3;
+/// Whole stacks take seconds to come and go.
+const STACKS: usize = 7;
 
 pub const ALL: &[Comparison] = &[
     Comparison {
@@ -95,6 +98,20 @@ pub const ALL: &[Comparison] = &[
         bar: Bar::AtMost(100.0),
         runs: SLOW,
         prepare: init::check,
+    },
+    Comparison {
+        name: "impl of 6 services, against git and compose",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.15),
+        runs: STACKS,
+        prepare: services::against_git_and_compose,
+    },
+    Comparison {
+        name: "impl of 6 services, added",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(300.0),
+        runs: STACKS,
+        prepare: services::added,
     },
     Comparison {
         name: "run on docker, against docker run --rm",

@@ -69,6 +69,11 @@ impl Engine {
         Ok(scene.palisade()?.env(self.kind.endpoint(), &self.endpoint).env("SANDBOX_METHOD", method))
     }
 
+    /// The engine's own program.
+    pub(crate) fn client(&self) -> Program {
+        self.client.clone()
+    }
+
     /// A running container, removed when dropped.
     pub(crate) fn idle(&self) -> Result<Idle> {
         let sleep = ["/bin/busybox", "sleep", "2147483647"];

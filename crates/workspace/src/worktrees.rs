@@ -102,8 +102,18 @@ impl Worktrees {
     }
 
     pub async fn all(&self) -> Result<Vec<Worktree>, GitError> {
+        Ok(self.linked(entries(&self.repository).await?))
+    }
+
+    /// The branch that the main working tree is at, and every other worktree.
+    pub async fn with_main(&self) -> Result<(Option<BranchName>, Vec<Worktree>), GitError> {
+        let entries = entries(&self.repository).await?;
+        Ok((entries.first().and_then(|entry| entry.branch.clone()), self.linked(entries)))
+    }
+
+    fn linked(&self, entries: Vec<Entry>) -> Vec<Worktree> {
         let mut found = Vec::new();
-        for entry in entries(&self.repository).await? {
+        for entry in entries {
             // The main working tree has no directory of administration, and is none of ours to remove.
             let Some(administration) = self.administration_of(&entry.path) else { continue };
             let Ok(path) = HostPath::new(entry.path) else { continue };
@@ -111,12 +121,7 @@ impl Worktrees {
                 if administration.join("index").exists() { Checkout::Whole } else { Checkout::Partial };
             found.push(Worktree { path, branch: entry.branch, checkout, administration });
         }
-        Ok(found)
-    }
-
-    /// The branch that the main working tree is at.
-    pub async fn main_branch(&self) -> Result<Option<BranchName>, GitError> {
-        Ok(entries(&self.repository).await?.into_iter().next().and_then(|entry| entry.branch))
+        found
     }
 
     /// The worktree that has its top exactly here.

@@ -40,7 +40,7 @@ async fn a_worktree_is_made_on_a_branch_and_known_from_wherever_one_stands() {
     let (trees, tree) = made(&scene).await;
     assert_eq!((tree.branch.clone(), tree.checkout), (Some(branch("impl/x-M1")), Checkout::Whole));
     assert_eq!(scene.read("tree/readme"), "one\ntwo\nthree\n");
-    assert_eq!(trees.main_branch().await.unwrap(), Some(branch("main")));
+    assert_eq!(trees.with_main().await.unwrap(), (Some(branch("main")), vec![tree.clone()]));
     std::fs::create_dir(scene.path("tree/below")).unwrap();
     let from_inside = Worktrees::of(&git(), &at(&scene, "tree/below")).await.unwrap();
     assert_eq!(from_inside.main(), trees.main());

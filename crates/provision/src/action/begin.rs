@@ -163,7 +163,7 @@ impl Provisioner {
         path: &HostPath,
     ) -> Result<There, ProvisionError> {
         let branch = feature.branch();
-        let all = trees.all().await?;
+        let ((main, all), exists) = tokio::try_join!(trees.with_main(), trees.has_branch(branch))?;
         if let Some(tree) = all.iter().find(|tree| tree.path == *path) {
             if path.as_path().is_dir() {
                 return match &tree.branch {
@@ -181,13 +181,12 @@ impl Provisioner {
             return Err(ProvisionError::InTheWay { path: path.clone() });
         }
         let uses = |tree: &&Worktree| tree.branch.as_ref() == Some(branch) && tree.path != *path;
-        let main = trees.main_branch().await?;
         let user = all.iter().find(uses).map(|tree| tree.path.clone());
         let user = user.or_else(|| (main.as_ref() == Some(branch)).then(|| trees.main().clone()));
         if let Some(at) = user {
             return Err(ProvisionError::BranchInUse { branch: branch.clone(), at });
         }
-        Ok(There::Nothing(if trees.has_branch(branch).await? { Start::Existing } else { Start::Head }))
+        Ok(There::Nothing(if exists { Start::Existing } else { Start::Head }))
     }
 }
 
