@@ -45,6 +45,11 @@ impl Method {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
+    /// Whether this program can use it; the others are known by name, and naming one is a clear error.
+    pub fn is_in_this_build(self) -> bool {
+        !matches!(self, Method::Microvm | Method::Kubernetes)
+    }
+
     /// Whether its sandboxes start from an image.
     pub fn starts_from_image(self) -> bool {
         match self {

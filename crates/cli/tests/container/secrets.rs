@@ -27,12 +27,16 @@ fn a_secret_is_in_nothing_that_the_engine_tells(method: &'static str) {
     let id = instance.run(["inspect", "box", "--json"]).ok().json()["id"].as_str().unwrap().to_owned();
     for path in [
         format!("/containers/palisade-{id}/json"),
+        format!("/containers/palisade-{id}/top"),
         "/containers/json?all=true".to_owned(),
         "/volumes".to_owned(),
+        "/images/json".to_owned(),
         "/images/palisade-bash:latest/history".to_owned(),
     ] {
         assert!(!engine.get(&path).to_string().contains(canary), "{path}");
     }
+    let events = engine.ask("GET", "/events?since=0&until=1", &serde_json::Value::Null);
+    assert!(!events.contains(canary), "{events}");
     let logs = engine.ask(
         "GET",
         &format!("/containers/palisade-{id}/logs?stdout=true&stderr=true"),

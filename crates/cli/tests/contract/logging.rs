@@ -1,6 +1,6 @@
 //! What is logged, and what never is.
 
-use crate::support::{Running, unique_sleep};
+use crate::support::{Running, argument_lists_with, files_with, unique_sleep};
 use palisade_testing::Instance;
 use std::path::Path;
 
@@ -75,30 +75,4 @@ fn a_secret_is_in_no_argument_list_and_no_log(method: &'static str) {
         crate::support::inspect(&instance, "box")["directory"].as_str().expect("a path").to_owned();
     let logs = files_with(Path::new(&directory), b"keeper starts");
     assert_eq!(logs.len(), 1, "the keeper's log is not below {directory}");
-}
-
-fn argument_lists_with(text: &str) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let lists = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    let lists = lists.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    lists.filter(|list| list.contains(text)).collect()
-}
-
-fn files_with(root: &Path, needle: &[u8]) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    let mut pending = vec![root.to_owned()];
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let kind = entry.file_type().expect("what it is");
-            if kind.is_dir() {
-                pending.push(entry.path());
-            } else if kind.is_file() {
-                let bytes = std::fs::read(entry.path()).expect("a readable file");
-                if bytes.windows(needle.len()).any(|window| window == needle) {
-                    found.push(entry.path());
-                }
-            }
-        }
-    }
-    found
 }

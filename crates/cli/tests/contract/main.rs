@@ -40,6 +40,7 @@ mod exec;
 mod lifecycle;
 mod logging;
 mod run;
+mod secrets;
 mod separation;
 mod sessions;
 mod support;

@@ -3,6 +3,7 @@
 use palisade_testing::{Instance, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// What a command said on stderr, without what Palisade itself says at a start: that `noop` does not isolate, and
@@ -88,4 +89,32 @@ pub(crate) fn inspect(instance: &Instance, name: &str) -> serde_json::Value {
 
 pub(crate) fn outcome(stdout: &str, stderr: &str, code: i32) -> Outcome {
     Outcome { stdout: stdout.into(), stderr: stderr.into(), code }
+}
+
+/// The command lines on this machine in which a text stands.
+pub(crate) fn argument_lists_with(text: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let lists = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lists = lists.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    lists.filter(|list| list.contains(text)).collect()
+}
+
+/// The files below a directory in which these bytes stand.
+pub(crate) fn files_with(root: &Path, needle: &[u8]) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let kind = entry.file_type().expect("what it is");
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() {
+                let bytes = std::fs::read(entry.path()).expect("a readable file");
+                if bytes.windows(needle.len()).any(|window| window == needle) {
+                    found.push(entry.path());
+                }
+            }
+        }
+    }
+    found
 }

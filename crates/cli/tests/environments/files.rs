@@ -5,11 +5,11 @@ use palisade_testing::Instance;
 
 const LISTED: &str = "\
 NAME         FROM                           METHODS                                      DESCRIPTION
-bash         built in                       bwrap docker podman microvm kubernetes noop  A shell, with git
-node         built in                       bwrap docker podman microvm kubernetes noop  A shell, with Node.js and npm
-python       built in                       bwrap docker podman microvm kubernetes noop  A shell, with Python, pip and venv
-node-repl    built in                       bwrap docker podman microvm kubernetes noop  Node.js at its own prompt
-python-venv  built in                       bwrap docker podman microvm kubernetes noop  A shell in a virtual environment of Python's
+bash         built in                       bwrap docker podman noop  A shell, with git
+node         built in                       bwrap docker podman noop  A shell, with Node.js and npm
+python       built in                       bwrap docker podman noop  A shell, with Python, pip and venv
+node-repl    built in                       bwrap docker podman noop  Node.js at its own prompt
+python-venv  built in                       bwrap docker podman noop  A shell in a virtual environment of Python's
 ";
 
 /// The lines of a table without the padding that depends on the length of temporary names.

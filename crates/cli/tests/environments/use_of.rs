@@ -128,7 +128,7 @@ fn an_environment_without_what_the_method_needs_is_refused() {
     let instance = Instance::with_method("bwrap");
     plugin(&instance, "ruby", &RUBY.replace("root = \"host\"", "image = \"ruby:3\""));
     let told = "error: environment 'ruby' cannot be used with method 'bwrap': it has no root\n\
-                hint: choose a method that it is for with --method: docker, podman, microvm, kubernetes; or another \
+                hint: choose a method that it is for with --method: docker, podman; or another \
                 environment\n";
     assert_eq!(instance.run(["run", "--environment", "ruby"]), outcome("", told, 4));
 

@@ -59,9 +59,9 @@ pub struct Security {
 }
 
 impl Manifest {
-    /// The methods that can build a sandbox from it, in the order in which methods are told.
+    /// The methods of this build that can make a sandbox from it, in the order in which methods are told.
     pub fn methods(&self) -> Vec<Method> {
-        Method::ALL.into_iter().filter(|method| self.serves(*method)).collect()
+        Method::ALL.into_iter().filter(|method| method.is_in_this_build() && self.serves(*method)).collect()
     }
 
     pub fn serves(&self, method: Method) -> bool {
