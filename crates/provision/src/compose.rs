@@ -5,7 +5,7 @@ use crate::files::{self, FileUse};
 use crate::interpolation::{Otherwise, references};
 use crate::ports::{self, Port};
 use crate::yaml::{Kind, NodeId, Tree, YamlError};
-use palisade_core::VariableName;
+use palisade_core::{ProjectPath, VariableName};
 use std::collections::BTreeMap;
 
 /// A compose file that has been read.
@@ -17,7 +17,18 @@ pub struct ComposeFile {
     pub variables: Vec<Variable>,
     pub files: Vec<FileUse>,
     /// Other files that this one takes services from (`include`, `extends`). What they publish is not seen here.
-    pub elsewhere: Vec<String>,
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// A file that services are taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// As it is written, for people.
+    pub written: String,
+    /// From the project's root; nothing for one that lies outside of it, or whose name is put together.
+    pub path: Option<ProjectPath>,
+    /// The one service that is taken; all of them without.
+    pub service: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,17 +86,27 @@ impl ComposeFile {
 
     /// `directory` is the file's own within the project.
     pub fn read_in(text: impl Into<String>, directory: &str) -> Result<Self, ComposeError> {
+        Self::read_some(text, directory, &[])
+    }
+
+    /// Of a file from which only these services are taken, and what they extend in it; all of them when none is named.
+    pub fn read_some(
+        text: impl Into<String>,
+        directory: &str,
+        only: &[String],
+    ) -> Result<Self, ComposeError> {
         let text = text.into();
         let tree = Tree::read(&text)?;
         let root = tree.root().ok_or(ComposeError::NoServices)?;
-        let entries = tree.get(root, "services").map(|services| tree.entries(services)).unwrap_or_default();
+        let all = tree.get(root, "services").map(|services| tree.entries(services)).unwrap_or_default();
+        let entries = if only.is_empty() { all } else { extended(&tree, all, only) };
         if entries.is_empty() {
             return Err(ComposeError::NoServices);
         }
         let services = entries.iter().map(|(name, node)| service(&tree, name, *node)).collect();
         let variables = variables(&tree, root, &entries);
         let files = files::uses(&tree, root, &entries, directory);
-        let elsewhere = elsewhere(&tree, root, &entries);
+        let elsewhere = elsewhere(&tree, root, &entries, directory);
         Ok(Self { text, tree, services, variables, files, elsewhere })
     }
 }
@@ -236,24 +257,48 @@ impl Found {
     }
 }
 
-fn elsewhere(tree: &Tree, root: NodeId, services: &[(&str, NodeId)]) -> Vec<String> {
-    let mut found = Vec::new();
+/// The named services, and those of the same file that they extend.
+fn extended<'tree>(
+    tree: &'tree Tree,
+    all: Vec<(&'tree str, NodeId)>,
+    only: &[String],
+) -> Vec<(&'tree str, NodeId)> {
+    let mut names: Vec<&str> = only.iter().map(String::as_str).collect();
+    let mut next = 0;
+    while let Some(name) = names.get(next) {
+        let service = all.iter().find(|(known, _)| known == name);
+        let base = service.and_then(|(_, node)| tree.get(*node, "extends")).and_then(|extends| {
+            let named = tree.get(extends, "service").filter(|_| tree.get(extends, "file").is_none());
+            tree.text(extends).or_else(|| tree.text(named?))
+        });
+        names.extend(base.filter(|base| !names.contains(base)));
+        next += 1;
+    }
+    all.into_iter().filter(|(name, _)| names.contains(name)).collect()
+}
+
+fn elsewhere(tree: &Tree, root: NodeId, services: &[(&str, NodeId)], directory: &str) -> Vec<Elsewhere> {
+    let mut found: Vec<(&str, Option<&str>)> = Vec::new();
     if let Some(include) = tree.get(root, "include") {
         for entry in tree.elements(include) {
             let paths = if tree.text(*entry).is_some() { Some(*entry) } else { tree.get(*entry, "path") };
             let Some(paths) = paths else { continue };
             let several = tree.elements(paths).iter().copied();
-            found.extend(std::iter::once(paths).chain(several).filter_map(|path| tree.text(path)));
+            let texts = std::iter::once(paths).chain(several).filter_map(|path| tree.text(path));
+            found.extend(texts.map(|path| (path, None)));
         }
     }
     for (_, service) in services {
-        let file = tree.get(*service, "extends").and_then(|extends| tree.get(extends, "file"));
-        found.extend(file.and_then(|file| tree.text(file)));
+        let Some(extends) = tree.get(*service, "extends") else { continue };
+        let text = |key| tree.get(extends, key).and_then(|it| tree.text(it));
+        found.extend(text("file").map(|file| (file, text("service"))));
     }
-    let mut unique: Vec<String> = Vec::new();
-    for path in found {
-        if !unique.iter().any(|known| known == path) {
-            unique.push(path.to_owned());
+    let mut unique: Vec<Elsewhere> = Vec::new();
+    for (written, service) in found {
+        let path = files::named(directory, written).and_then(|path| ProjectPath::new(&path).ok());
+        let one = Elsewhere { written: written.to_owned(), path, service: service.map(str::to_owned) };
+        if !unique.contains(&one) {
+            unique.push(one);
         }
     }
     unique
@@ -316,16 +361,43 @@ secrets:
         let text = "\
 include:
   - one.yml
-  - path: [two.yml, three.yml]
+  - path: [two.yml, ../../three.yml]
 services:
-  a: {extends: {file: base.yml, service: a}}
-  b: {extends: {file: base.yml, service: b}}
+  a: {extends: {file: ../base.yml, service: a}}
+  b: {extends: {file: ../base.yml, service: b}}
+  b2: {extends: {file: ../base.yml, service: b}}
   c: {extends: a}
 ";
+        let found = ComposeFile::read_in(text, "deploy").unwrap().elsewhere;
+        let shown: Vec<(&str, Option<&str>, Option<&str>)> = found
+            .iter()
+            .map(|it| (it.written.as_str(), it.path.as_ref().map(ProjectPath::as_str), it.service.as_deref()))
+            .collect();
         assert_eq!(
-            ComposeFile::read(text).unwrap().elsewhere,
-            ["one.yml", "two.yml", "three.yml", "base.yml"]
+            shown,
+            [
+                ("one.yml", Some("deploy/one.yml"), None),
+                ("two.yml", Some("deploy/two.yml"), None),
+                ("../../three.yml", None, None),
+                ("../base.yml", Some("base.yml"), Some("a")),
+                ("../base.yml", Some("base.yml"), Some("b")),
+            ]
         );
+    }
+
+    #[test]
+    fn of_a_file_that_is_taken_from_only_what_is_taken_counts() {
+        let text = "\
+services:
+  base: {environment: {A: '${A}'}}
+  middle: {extends: {service: base}, environment: {B: '${B}'}}
+  taken: {extends: middle, environment: {C: '${C}'}}
+  other: {environment: {D: '${D}'}, ports: ['80:80']}
+";
+        let file = ComposeFile::read_some(text, "", &["taken".to_owned()]).unwrap();
+        let names = file.services.iter().map(|it| it.name.as_str()).collect::<Vec<_>>();
+        assert_eq!((names, file.variables.len()), (vec!["base", "middle", "taken"], 3));
+        assert!(ComposeFile::read_some(text, "", &["none".to_owned()]).is_err());
     }
 
     #[test]

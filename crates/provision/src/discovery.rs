@@ -5,7 +5,7 @@
 use crate::compose::{ComposeFile, Need, ServiceNetwork, Variable};
 use crate::examples::siblings;
 use crate::files::{FileKind, FileUse};
-use crate::parameterise::{Parameterised, PortVariable, Untouched, parameterise};
+use crate::parameterise::{Parameterised, PortVariable, Untouched, parameterise_beside};
 use palisade_config::infra::{self, Infra};
 use palisade_core::ProjectPath;
 use std::collections::{BTreeSet, HashSet};
@@ -58,8 +58,8 @@ pub struct Findings {
     /// There are fixed ports: the text above differs from the file's.
     pub fixed_ports: bool,
     pub collisions: Vec<Collision>,
-    /// Files that services are taken from and that were not looked at.
-    pub elsewhere: Vec<String>,
+    /// The same of every file that services are taken from and that was looked at.
+    pub others: Vec<(ProjectPath, Parameterised)>,
 }
 
 impl Findings {
@@ -67,6 +67,99 @@ impl Findings {
     pub fn is_complete(&self) -> bool {
         self.variables.is_empty() && self.files.is_empty() && self.ports.is_empty() && !self.fixed_ports
     }
+
+    /// The variables of ports of all files, those that are there and those that are new.
+    pub fn all_ports(&self) -> impl Iterator<Item = &PortVariable> {
+        let others = self.others.iter().flat_map(|(_, parameterised)| &parameterised.ports);
+        self.parameterised.ports.iter().chain(others)
+    }
+
+    /// Together with what was found in another file that services are taken from.
+    fn with(mut self, path: ProjectPath, other: Findings) -> Self {
+        for variable in other.variables.into_iter().chain(other.optional) {
+            self.uses(variable);
+        }
+        for variable in other.undeclarable {
+            together(&mut self.undeclarable, variable);
+        }
+        for file in other.files {
+            match self.files.iter_mut().find(|known| known.path == file.path) {
+                Some(known) => known.uses.extend(file.uses),
+                None => self.files.push(file),
+            }
+        }
+        for directory in other.directories {
+            if !self.directories.contains(&directory) {
+                self.directories.push(directory);
+            }
+        }
+        for port in other.ports {
+            if !self.ports.iter().any(|known| known.name == port.name) {
+                self.ports.push(port);
+            }
+        }
+        let is_port =
+            |variable: &Variable| other.parameterised.ports.iter().any(|it| it.name == variable.name);
+        self.variables.retain(|variable| !is_port(variable));
+        self.optional.retain(|variable| !is_port(variable));
+        self.fixed_ports |= other.fixed_ports;
+        self.collisions.extend(other.collisions);
+        self.others.push((path, other.parameterised));
+        self
+    }
+
+    /// A variable is needed as soon as one file has no default for it; one that stands for a port is none of these.
+    fn uses(&mut self, variable: Variable) {
+        if self.all_ports().any(|port| port.name == variable.name) {
+            return;
+        }
+        let optional = self.optional.iter().position(|known| known.name == variable.name);
+        match (optional, &variable.need) {
+            (Some(at), Need::Needed) => {
+                let mut known = self.optional.remove(at);
+                known.need = Need::Needed;
+                self.variables.push(known);
+                together(&mut self.variables, variable);
+            }
+            (Some(_), Need::Optional { .. }) => together(&mut self.optional, variable),
+            (None, need) => {
+                let needed =
+                    *need == Need::Needed || self.variables.iter().any(|it| it.name == variable.name);
+                together(if needed { &mut self.variables } else { &mut self.optional }, variable);
+            }
+        }
+    }
+}
+
+fn together(variables: &mut Vec<Variable>, variable: Variable) {
+    match variables.iter_mut().find(|known| known.name == variable.name) {
+        Some(known) => {
+            let new = variable.services.into_iter().filter(|service| !known.services.contains(service));
+            let new: Vec<String> = new.collect();
+            known.services.extend(new);
+        }
+        None => variables.push(variable),
+    }
+}
+
+/// What is found in a file and in those that it takes services from, together.
+pub fn discover_all(
+    file: &ComposeFile,
+    others: &[(ProjectPath, ComposeFile)],
+    declared: Option<&Infra>,
+    prefix: &str,
+    tree: &dyn ProjectTree,
+) -> Findings {
+    let all = std::iter::once(file).chain(others.iter().map(|(_, file)| file));
+    let used: Vec<&str> = all.flat_map(|file| &file.variables).map(|it| it.name.as_str()).collect();
+    let first = found_in(file, declared, tree, parameterise_beside(file, prefix, &used));
+    others.iter().fold(first, |found, (path, other)| {
+        let ports: Vec<&str> = found.all_ports().map(|port| port.name.as_str()).collect();
+        let taken: Vec<&str> = used.iter().copied().chain(ports).collect();
+        let parameterised = parameterise_beside(other, prefix, &taken);
+        let new = found_in(other, declared, tree, parameterised);
+        found.with(path.clone(), new)
+    })
 }
 
 /// `prefix` begins the names of ports that have no variable yet.
@@ -76,7 +169,15 @@ pub fn discover(
     prefix: &str,
     tree: &dyn ProjectTree,
 ) -> Findings {
-    let parameterised = parameterise(file, prefix);
+    discover_all(file, &[], declared, prefix, tree)
+}
+
+fn found_in(
+    file: &ComposeFile,
+    declared: Option<&Infra>,
+    tree: &dyn ProjectTree,
+    parameterised: Parameterised,
+) -> Findings {
     let fixed_ports = parameterised.text != file.text;
     let known = known_names(declared);
     let of_ports: HashSet<&str> = parameterised.ports.iter().map(|port| port.name.as_str()).collect();
@@ -106,7 +207,7 @@ pub fn discover(
         collisions: collisions(file, &parameterised),
         parameterised,
         fixed_ports,
-        elsewhere: file.elsewhere.clone(),
+        others: Vec::new(),
     }
 }
 
@@ -261,6 +362,27 @@ DECLARED = \"x\"
                 Collision::HostNetwork { service: "worker".into() }
             ]
         );
+    }
+
+    #[test]
+    fn what_another_file_needs_is_needed_too_and_its_ports_have_names_of_their_own() {
+        let main =
+            "services:\n  api: {ports: ['80:80'], environment: {A: '${A:-a}', P: '${OTHER_PORT:-1}'}}\n";
+        let other = "services:\n  api: {ports: ['81:81', '${OTHER_PORT:-82}:82'], environment: {A: '${A}', B: '${B}'}, env_file: i-x.env}\n";
+        let files = [(ProjectPath::new("other.yml").unwrap(), ComposeFile::read(other).unwrap())];
+        let found = discover_all(&ComposeFile::read(main).unwrap(), &files, None, "shop", &Tree(&[]));
+        let names = |variables: &[Variable]| variables.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names(&found.variables), names(&found.optional)), (vec!["A".into(), "B".into()], vec![]));
+        let ports: Vec<&str> = found.ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(ports, ["SHOP_API_PORT", "SHOP_API_PORT_81", "OTHER_PORT"]);
+        assert_eq!((found.files.len(), found.fixed_ports), (1, true));
+        let again = [(
+            ProjectPath::new("other.yml").unwrap(),
+            ComposeFile::read(found.others[0].1.text.clone()).unwrap(),
+        )];
+        let main = ComposeFile::read(found.parameterised.text.clone()).unwrap();
+        let twice = discover_all(&main, &again, None, "shop", &Tree(&[]));
+        assert_eq!((twice.ports, twice.fixed_ports), (found.ports, false));
     }
 
     #[test]

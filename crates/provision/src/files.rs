@@ -100,8 +100,8 @@ fn is_path(source: &str) -> bool {
         .is_some_and(|source| source.starts_with("./") || source.starts_with("../") || source == ".")
 }
 
-/// A path that needs no `./` to be one.
-fn named(directory: &str, path: &str) -> Option<String> {
+/// A path that needs no `./` to be one, from the project's root.
+pub(crate) fn named(directory: &str, path: &str) -> Option<String> {
     let path = with_default(path)?;
     if path.starts_with(['/', '~']) {
         return None;

@@ -33,9 +33,9 @@ pub use action::{
     HealthStatus, Options, ProvisionError, ProvisionedFile, Provisioner, Question, ReportedSecret,
     SandboxState, SandboxStatus, SlotSummary, Surface,
 };
-pub use compose::{ComposeError, ComposeFile, Need, Service, ServiceNetwork, Variable};
+pub use compose::{ComposeError, ComposeFile, Elsewhere, Need, Service, ServiceNetwork, Variable};
 pub use copying::{Changed, CopyOutcome, DeclaredFile, Digests, FileFailure, FileFailureCause, copy};
-pub use discovery::{Collision, Findings, MissingFile, ProjectTree, discover};
+pub use discovery::{Collision, Findings, MissingFile, ProjectTree, discover, discover_all};
 pub use env_file::{LONGEST_VALUE, UnwritableValue, write as write_variable};
 pub use examples::siblings as examples_of;
 pub use feature::{Feature, InvalidFeature};

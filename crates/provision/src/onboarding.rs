@@ -9,9 +9,9 @@ mod error;
 pub use change::{Change, write};
 pub use error::OnboardingError;
 
-use crate::compose::{ComposeFile, Service};
+use crate::compose::{ComposeFile, Elsewhere, Service};
 use crate::copying::open_beneath;
-use crate::discovery::{Findings, ProjectTree, discover};
+use crate::discovery::{Findings, ProjectTree, discover_all};
 use crate::project::{MARKERS, Marker, usable_name};
 use crate::role::Role;
 use crate::suggestion::{Additions, Heading};
@@ -28,6 +28,9 @@ pub const COMPOSE_FILES: [&str; 4] =
 
 /// No compose file that somebody wrote is larger.
 const LARGEST: u64 = 4 << 20;
+
+/// More files than any project takes its services from.
+const MOST_OTHERS: usize = 32;
 
 /// What was said beforehand and need not be found out.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +60,11 @@ pub struct Onboarding {
     /// What Compose would read besides when it is started by hand; sandboxes have an override of their own.
     pub override_file: Option<ProjectPath>,
     compose_text: String,
+    /// The files of the project that it takes services from, and their texts.
+    others: Vec<(ProjectPath, ComposeFile)>,
+    other_texts: Vec<String>,
+    /// Those that could not be looked into, as they are written.
+    pub unread: Vec<String>,
     /// What `infra.toml` says already, and its text.
     declared: Option<(Infra, String)>,
 }
@@ -102,31 +110,54 @@ impl Onboarding {
             }
         };
         let override_file = override_of(root, &compose_file);
+        let Others { files: others, texts: other_texts, unread } = others(root, &compose_file, &compose);
         let root = root.clone();
         let compose_text = text;
-        Ok(Self { root, name, prefix, kind, compose_file, compose, override_file, compose_text, declared })
+        Ok(Self {
+            others,
+            other_texts,
+            unread,
+            root,
+            name,
+            prefix,
+            kind,
+            compose_file,
+            compose,
+            override_file,
+            compose_text,
+            declared,
+        })
     }
 
     pub fn declared(&self) -> Option<&Infra> {
         self.declared.as_ref().map(|(infra, _)| infra)
     }
 
+    fn files(&self) -> impl Iterator<Item = &ComposeFile> {
+        std::iter::once(&self.compose).chain(self.others.iter().map(|(_, file)| file))
+    }
+
+    /// Whether a compose file has this variable already.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.files().flat_map(|file| &file.variables).any(|variable| variable.name == name)
+    }
+
     /// The paths of the project of which it matters whether git ignores them.
     pub fn paths(&self) -> Vec<&str> {
-        std::iter::once(INFRA_FILE).chain(self.compose.files.iter().map(|file| file.path.as_str())).collect()
+        let files = self.files().flat_map(|file| &file.files).map(|file| file.path.as_str());
+        std::iter::once(INFRA_FILE).chain(files).collect()
     }
 
     /// What is not declared; `ignored` are those of [`Self::paths`] that git ignores.
     pub fn findings(&self, ignored: &HashSet<String>) -> Findings {
         let tree = Tree { root: &self.root, ignored };
-        discover(&self.compose, self.declared(), &self.prefix, &tree)
+        discover_all(&self.compose, &self.others, self.declared(), &self.prefix, &tree)
     }
 
     /// The service that most likely answers for the project, by a check of its own and then by what it seems to be.
     pub fn health(&self, findings: &Findings) -> Option<ProposedHealth> {
         let port = |service: &Service| {
-            let mut ports = findings.parameterised.ports.iter();
-            ports.find(|port| port.service == service.name).map(|port| port.name.clone())
+            findings.all_ports().find(|port| port.service == service.name).map(|port| port.name.clone())
         };
         let candidates = self.compose.services.iter().filter_map(|service| Some((service, port(service)?)));
         let likely =
@@ -151,18 +182,81 @@ impl Onboarding {
         // What is written is read again by every command, so it must be good.
         infra::read(INFRA_FILE, after.as_bytes())?;
         let infra = Change { path: infra_file, before, after };
-        let compose = self.compose_change(findings);
-        Ok([infra, compose].into_iter().filter(Change::changes).collect())
+        Ok(std::iter::once(infra).chain(self.compose_changes(findings)).filter(Change::changes).collect())
     }
 
-    /// The compose file with its ports made variables; it may well be that already.
-    pub fn compose_change(&self, findings: &Findings) -> Change {
-        Change {
-            path: self.compose_file.clone(),
-            before: Some(self.compose_text.clone()),
-            after: findings.parameterised.text.clone(),
+    /// The compose files whose ports are to become variables.
+    pub fn compose_changes(&self, findings: &Findings) -> Vec<Change> {
+        let change = |path: &ProjectPath, before: &String, after: &String| Change {
+            path: path.clone(),
+            before: Some(before.clone()),
+            after: after.clone(),
+        };
+        let first = change(&self.compose_file, &self.compose_text, &findings.parameterised.text);
+        let others = findings.others.iter().zip(&self.other_texts);
+        let others = others.map(|((path, parameterised), text)| change(path, text, &parameterised.text));
+        std::iter::once(first).chain(others).filter(Change::changes).collect()
+    }
+}
+
+/// What a compose file takes services from.
+#[derive(Default)]
+struct Others {
+    files: Vec<(ProjectPath, ComposeFile)>,
+    texts: Vec<String>,
+    unread: Vec<String>,
+}
+
+/// Reads the files that services are taken from, and those that they take services from. Which services of a file are
+/// taken is known only when all were seen, so a file of which more is wanted is read again.
+fn others(root: &HostPath, compose_file: &ProjectPath, compose: &ComposeFile) -> Others {
+    let mut wanted: Vec<(ProjectPath, Vec<String>)> = Vec::new();
+    let mut others = Others::default();
+    let mut waiting: Vec<Elsewhere> = compose.elsewhere.clone();
+    while let Some(one) = waiting.pop() {
+        let Some(path) = one.path.filter(|_| wanted.len() < MOST_OTHERS) else {
+            others.unread.push(one.written);
+            continue;
+        };
+        // A file may well extend its own services under its own name.
+        if path == *compose_file {
+            continue;
+        }
+        let at = wanted.iter().position(|(known, _)| *known == path).unwrap_or_else(|| {
+            wanted.push((path.clone(), one.service.iter().cloned().collect()));
+            wanted.len() - 1
+        });
+        let services = &mut wanted[at].1;
+        let read_before = others.files.iter().any(|(known, _)| *known == path);
+        match one.service {
+            // None named is all of them.
+            _ if read_before && services.is_empty() => continue,
+            None => services.clear(),
+            Some(service) if services.contains(&service) && read_before => continue,
+            Some(service) if services.contains(&service) => {}
+            Some(service) => services.push(service),
+        }
+        let read = read_text(root, &path).ok().flatten();
+        let file = read.and_then(|text| {
+            let file = ComposeFile::read_some(text.clone(), path.split().0, services).ok()?;
+            Some((file, text))
+        });
+        let Some((file, text)) = file else {
+            others.unread.push(one.written);
+            continue;
+        };
+        waiting.extend(file.elsewhere.iter().cloned());
+        match others.files.iter().position(|(known, _)| *known == path) {
+            Some(at) => others.files[at].1 = file,
+            None => {
+                others.files.push((path, file));
+                others.texts.push(text);
+            }
         }
     }
+    others.unread.sort();
+    others.unread.dedup();
+    others
 }
 
 fn infra_path() -> Result<ProjectPath, OnboardingError> {

@@ -44,7 +44,13 @@ pub struct Parameterised {
 
 /// `prefix` begins the names of new variables: `shop` gives `SHOP_API_PORT`.
 pub fn parameterise(file: &ComposeFile, prefix: &str) -> Parameterised {
+    parameterise_beside(file, prefix, &[])
+}
+
+/// As [`parameterise`], with no new name that other files of the project have: `taken`.
+pub(crate) fn parameterise_beside(file: &ComposeFile, prefix: &str, taken: &[&str]) -> Parameterised {
     let mut plan = Plan::new(file, prefix);
+    plan.taken.extend(taken.iter().map(|name| ((*name).to_owned(), 0)));
     for service in &file.services {
         for port in &service.ports {
             plan.port(service, port);

@@ -94,8 +94,8 @@ fn told(file: &ComposeFile, findings: &Findings) -> String {
     for collision in &findings.collisions {
         writeln!(text, "collision {collision:?}").unwrap();
     }
-    for path in &findings.elsewhere {
-        writeln!(text, "elsewhere {path}").unwrap();
+    for one in &file.elsewhere {
+        writeln!(text, "elsewhere {} of {:?}", one.written, one.service).unwrap();
     }
     text
 }

@@ -211,3 +211,25 @@ MODE = \"sandbox\"
         ]
     );
 }
+
+#[test]
+fn services_taken_from_another_file_are_looked_into_and_their_ports_changed_there() {
+    requires!(git);
+    let main = "services:\n  api: {extends: {file: shared/base.yml, service: web}, ports: ['8080:80']}\n  db: {extends: {file: ../gone.yml, service: db}}\n";
+    let base =
+        "services:\n  web:\n    image: shop\n    ports: [\"9000:90\"] # metrics\n    environment: [TOKEN]\n";
+    let project = Project::new(&[("compose.yaml", main), ("shared/base.yml", base)], "");
+    let report = project.init(&["--check", "--json", "--name", "shop"]).json();
+    assert_eq!(
+        (&report["variables"][0]["name"], &report["ports"][1]["variable"], &report["remarks"]),
+        (
+            &json!("TOKEN"),
+            &json!("SHOP_WEB_PORT"),
+            &json!(["compose.yaml takes services from ../gone.yml, which was not looked into"])
+        )
+    );
+    let told = project.init(&["--apply", "--name", "shop", "--method", "bwrap"]).ok();
+    assert!(told.stderr.contains("\nUpdated:  shared/base.yml (ports parameterized)\n"), "{}", told.stderr);
+    assert_eq!(project.text("shared/base.yml"), base.replace("9000:90", "${SHOP_WEB_PORT:-9000}:90"));
+    assert_eq!(project.init(&["--check"]).code, 0);
+}

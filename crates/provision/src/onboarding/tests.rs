@@ -116,3 +116,46 @@ fn nothing_is_written_or_read_through_a_link() {
     symlink(elsewhere.path().join("c.yaml"), kept.path().join("compose.yaml")).unwrap();
     assert!(matches!(Onboarding::open(&root, &Given::default()), Err(OnboardingError::Link { .. })));
 }
+
+#[test]
+fn files_that_services_are_taken_from_are_looked_into_and_changed_too() {
+    let main = "\
+include: [shared/queue.yml, ../outside.yml, gone.yml]
+services:
+  api: {extends: {file: shared/base.yml, service: web}, ports: ['8080:80']}
+  worker: {extends: {file: shared/base.yml, service: job}}
+";
+    let base = "\
+services:
+  web: {extends: common, env_file: ../web.env, environment: {A: '${A}'}}
+  job: {environment: {B: '${B}'}, ports: ['9000:90']}
+  common: {environment: {C: '${C}'}, extends: {file: base.yml, service: job}}
+  unused: {ports: ['1:1'], environment: {D: '${D}'}}
+";
+    let queue = "services:\n  queue:\n    ports:\n      - 5672:5672 # amqp\n";
+    let (_kept, root) =
+        project(&[("compose.yaml", main), ("shared/base.yml", base), ("shared/queue.yml", queue)]);
+    let found = Onboarding::open(&root, &Given { name: Some("shop".into()), ..Given::default() }).unwrap();
+    assert_eq!(found.unread, ["../outside.yml", "gone.yml"]);
+    let findings = found.findings(&HashSet::from(["web.env".to_owned()]));
+    let mut variables: Vec<&str> = findings.variables.iter().map(|it| it.name.as_str()).collect();
+    variables.sort_unstable();
+    assert_eq!((variables, findings.files[0].path.as_str()), (vec!["A", "B", "C"], "web.env"));
+    let changes = found.plan(&findings, &Additions::proposed(&findings), &heading(&found)).unwrap();
+    let mut changed: Vec<(&str, bool)> =
+        changes.iter().map(|change| (change.path.as_str(), change.after.contains("'1:1'"))).collect();
+    changed.sort_unstable();
+    assert_eq!(
+        changed,
+        [
+            (".devops-ai/infra.toml", false),
+            ("compose.yaml", false),
+            ("shared/base.yml", true),
+            ("shared/queue.yml", false)
+        ]
+    );
+    write(&root, &changes).unwrap();
+    let again = open(&root);
+    let findings = again.findings(&HashSet::from(["web.env".to_owned()]));
+    assert!(findings.is_complete(), "{findings:#?}");
+}

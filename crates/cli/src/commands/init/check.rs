@@ -6,7 +6,7 @@ use crate::{OK, Status, output};
 use palisade_config::infra::INFRA_FILE;
 use palisade_core::{ExitCode, ProjectPath, printable};
 use palisade_provision::{
-    Additions, Change, Collision, FileKind, Heading, MissingFile, Need, PortVariable, Role, Variable,
+    Additions, Collision, FileKind, Heading, MissingFile, Need, PortVariable, Role, Variable,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -119,7 +119,7 @@ struct ReportedCollision {
 struct Suggestion {
     /// The lines for `infra.toml`; for a project without one, the whole file.
     infra: String,
-    /// The change of the compose file, as a unified diff; `null` when it stays.
+    /// The change of the compose file and of those that it takes services from, as a unified diff; `null` when all stay.
     compose: Option<String>,
 }
 
@@ -172,9 +172,11 @@ pub(super) fn text(found: &Found) -> String {
         }
     }
     if findings.fixed_ports {
-        let compose = &found.project.compose_file;
-        let _ = writeln!(text, "\n⚠ Fixed ports in {compose}, on which two sandboxes would collide:");
-        for port in findings.parameterised.ports.iter().filter(|port| is_fixed(found, port)) {
+        let changes = found.project.compose_changes(findings);
+        let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        let _ =
+            writeln!(text, "\n⚠ Fixed ports in {}, on which two sandboxes would collide:", paths.join(", "));
+        for port in findings.all_ports().filter(|port| is_fixed(found, port)) {
             let _ = writeln!(
                 text,
                 "  {}: {} → ${{{}:-{}}}",
@@ -206,7 +208,7 @@ fn suggestions(found: &Found) -> String {
         let _ = writeln!(text, "\nSuggested {kind} {INFRA_FILE}:\n");
         text += &indented(&suggested_lines(found));
     }
-    if let Some(change) = compose_change(found) {
+    for change in found.project.compose_changes(&found.findings) {
         let _ = writeln!(text, "\nSuggested change to {}:\n", change.path);
         text += &indented(&difference::shown(&change, output::Colours::Off));
     }
@@ -234,18 +236,21 @@ fn suggested_lines(found: &Found) -> String {
     })
 }
 
-fn compose_change(found: &Found) -> Option<Change> {
-    found.findings.fixed_ports.then(|| found.project.compose_change(&found.findings))
+/// Of all compose files that change, one behind the other.
+fn compose_difference(found: &Found) -> Option<String> {
+    let changes = found.project.compose_changes(&found.findings);
+    let shown = changes.iter().map(|change| difference::shown(change, output::Colours::Off));
+    shown.reduce(|all, one| format!("{all}\n{one}"))
 }
 
 fn is_fixed(found: &Found, port: &PortVariable) -> bool {
-    !found.project.compose.variables.iter().any(|variable| variable.name == port.name)
+    !found.project.has_variable(&port.name)
 }
 
 fn report(found: &Found) -> Report {
     let (project, findings) = (&found.project, &found.findings);
     let declared = |port: &PortVariable| !findings.ports.iter().any(|missing| missing.name == port.name);
-    let ports = findings.parameterised.ports.iter().map(|port| ReportedPort {
+    let ports = findings.all_ports().map(|port| ReportedPort {
         service: port.service.clone(),
         variable: port.name.clone(),
         base: port.base,
@@ -279,10 +284,8 @@ fn report(found: &Found) -> Report {
         ports: ports.filter(|port| port.fixed || !port.declared).collect(),
         remarks: told::remarks(found),
         collisions: findings.collisions.iter().map(reported_collision).collect(),
-        suggestion: (!findings.is_complete()).then(|| Suggestion {
-            infra: suggested_lines(found),
-            compose: compose_change(found).map(|change| difference::shown(&change, output::Colours::Off)),
-        }),
+        suggestion: (!findings.is_complete())
+            .then(|| Suggestion { infra: suggested_lines(found), compose: compose_difference(found) }),
     }
 }
 

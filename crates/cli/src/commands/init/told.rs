@@ -139,7 +139,7 @@ pub(super) fn remarks(found: &Found) -> Vec<String> {
             }
         });
     }
-    for path in &findings.elsewhere {
+    for path in &found.project.unread {
         remarks.push(format!("{compose} takes services from {}, which was not looked into", printable(path)));
     }
     remarks
