@@ -9,7 +9,7 @@ use crate::labels;
 use crate::limits::InForce;
 use crate::plan::Role;
 use crate::trouble::Failure;
-use crate::{ContainerConfig, host_paths, images, launch, leftovers, preflight, volumes};
+use crate::{ContainerConfig, environment, host_paths, images, launch, leftovers, preflight, volumes};
 use bollard::models::ContainerState;
 use palisade_backend_process::fence;
 use palisade_core::{
@@ -268,7 +268,8 @@ impl Backend for ContainerBackend {
     }
 
     fn layout(&self, spec: &SandboxSpec) -> Layout {
-        Layout::inside(spec)
+        let launched = self.launched().get(&spec.id).map(|held| held.image_environment.clone());
+        environment::merged(Layout::inside(spec), &launched.unwrap_or_else(|| environment::kept(spec)))
     }
 
     fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {

@@ -6,6 +6,7 @@
 
 use crate::ContainerConfig;
 use crate::client::Client;
+use crate::environment::Variables;
 use crate::labels;
 use crate::plan::{Bind, Dialect, Place, User};
 use crate::stream::FarEnd;
@@ -31,6 +32,8 @@ pub(crate) struct Held {
     journals: Vec<Journal>,
     /// The guest at the other end of the attachment, once there is one.
     pub(crate) guest: Option<FarEnd>,
+    /// What the image says its programs find.
+    pub(crate) image_environment: Variables,
 }
 
 impl Held {

@@ -3,6 +3,7 @@
 
 use crate::backend::ContainerBackend;
 use crate::client::{Client, LONGEST};
+use crate::environment::{self, Variables};
 use crate::host_paths::{self, Held, Places};
 use crate::limits::InForce;
 use crate::plan::{self, Dialect, Loopback, PlanInput, Role};
@@ -56,14 +57,17 @@ impl ContainerBackend {
         };
         host_paths::fence(self.config(), spec, &mut places, held)?;
         let launch = Launch { client, spec, role, places };
-        match self.start_with(&launch, &volume).await {
+        let variables = match self.start_with(&launch, &volume).await {
             Err(error) if guest::is_amiss(&error) => {
                 tracing::warn!(%error, "the guest is not in its volume, which is filled again");
                 let volume = self.guest_volume(client, spec, Some(&volume)).await?;
                 self.start_with(&launch, &volume).await
             }
             other => other,
-        }
+        }?;
+        environment::keep(spec, &variables);
+        held.image_environment = variables;
+        Ok(())
     }
 
     async fn guest_volume(
@@ -78,10 +82,18 @@ impl ContainerBackend {
         Ok(volume)
     }
 
-    async fn start_with(&self, launch: &Launch<'_>, guest_volume: &str) -> Result<(), BackendError> {
+    /// The variables that the image brings.
+    async fn start_with(&self, launch: &Launch<'_>, guest_volume: &str) -> Result<Variables, BackendError> {
         let Launch { client, spec, .. } = launch;
         let name = labels::container(&spec.id);
-        let warnings = self.create_from_image(launch, &name, guest_volume).await?;
+        // Both at once: an engine tells about an image from memory, while it makes the container.
+        let (warnings, image) = tokio::join!(
+            self.create_from_image(launch, &name, guest_volume),
+            images::inspect(client, self.image(spec)),
+        );
+        let warnings = warnings?;
+        let image = image.ok().flatten().and_then(|(_, image)| image.config);
+        let variables = environment::read(&image.and_then(|config| config.env).unwrap_or_default());
         let started = match InForce::after(&warnings).require(self.kind(), &spec.policy.resources) {
             Ok(()) => start_made(client, spec, &name).await,
             Err(error) => Err(error),
@@ -91,7 +103,7 @@ impl ContainerBackend {
         {
             tracing::warn!(%failure, "a container that did not start was not removed");
         }
-        started
+        started.map(|()| variables)
     }
 
     /// Makes the container from its image, under whatever name the engine knows that; what could not be done of it.

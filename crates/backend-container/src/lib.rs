@@ -12,6 +12,7 @@ mod attach;
 mod backend;
 mod client;
 pub mod endpoint;
+mod environment;
 mod guest;
 mod host_paths;
 mod images;

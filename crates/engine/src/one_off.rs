@@ -75,14 +75,19 @@ impl Engine {
         about(&spec);
         tracing::debug!(sandbox.select = %method, sandbox.id = %spec.id, "one-off run");
         let lease = self.lease(None);
-        let (since, layout) = (SystemTime::now(), backend.layout(&spec));
+        let since = SystemTime::now();
         let gate = way_out::gate(backend.as_ref(), &spec)?;
         let started = match backend.start(&spec).await {
-            Ok(()) => greet(&backend, &spec, first(&layout), gate.as_ref()).await,
+            Ok(()) => {
+                // Only now: what it is made from may have a say in it.
+                let layout = backend.layout(&spec);
+                let greeted = greet(&backend, &spec, first(&layout), gate.as_ref()).await;
+                greeted.map(|greeted| (greeted, layout))
+            }
             Err(error) => Err(error.into()),
         };
         match started {
-            Ok((client, streams)) => {
+            Ok(((client, streams), layout)) => {
                 Ok((OneOff { client, layout, spec, backend, since, lease, gate }, streams))
             }
             Err(error) => {

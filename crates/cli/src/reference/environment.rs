@@ -71,11 +71,11 @@ const PLACES: &[Variable] = &[
 
 const INSIDE: &[Variable] = &[
     variable("HOME", "`/home/agent`; with `noop`, the sandbox's own home directory on the host."),
-    variable("PATH", "The usual places, with those of `tools` first."),
+    variable("PATH", "The usual places, or those that an image names, with those of `tools` first."),
     variable("USER", "`agent`. Not set by `noop`."),
     variable("LOGNAME", "`agent`. Not set by `noop`."),
-    variable("SHELL", "`/bin/bash`. Not set by `noop`."),
-    variable("LANG", "`C.UTF-8`."),
+    variable("SHELL", "`/bin/bash`, unless an image says otherwise. Not set by `noop`."),
+    variable("LANG", "`C.UTF-8`, unless an image says otherwise."),
     variable("TERM", "With a terminal only: the caller's."),
     variable(
         "HTTP_PROXY",

@@ -11,6 +11,7 @@ mod loopback;
 mod parallel;
 mod proxy;
 mod secrets;
+mod variables;
 
 /// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …
 macro_rules! on_engines {
