@@ -141,7 +141,7 @@ fn an_image_that_is_gone_is_told_and_the_sandbox_starts_when_it_is_back(method: 
     std::fs::create_dir_all(&environments).unwrap();
     let manifest = format!("name = \"gone\"\ndescription = \"x\"\nimage = \"{image}:latest\"\n");
     std::fs::write(environments.join("gone.toml"), manifest).unwrap();
-    let missing = format!("error: Missing image: {image}:latest. Run: palisade env build gone");
+    let missing = format!("error: Missing image: {image}:latest. Run: {method} pull {image}:latest");
 
     assert_eq!(scene.refused(&["create", "--environment", "gone", "box"]), (5, missing.clone()));
     assert_eq!(scene.refused(&["run", "--environment", "gone", "--", "true"]), (5, missing.clone()));
