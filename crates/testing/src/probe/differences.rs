@@ -8,6 +8,8 @@ pub struct Differences {
     pub root: &'static [&'static str],
     /// Whom `/etc/passwd` and `/etc/group` name. An image brings accounts of its own, none of the host's.
     pub users: Users,
+    /// Variables besides those of every sandbox: what our images say themselves.
+    pub variables: &'static [&'static str],
     /// Whether `/etc/hosts` has the names that the host's own has. Podman copies them, unless its containers.conf has
     /// `base_hosts_file = "none"`, and takes no word about it with a container.
     pub names_of_the_host: bool,
@@ -50,6 +52,7 @@ pub enum Files {
 const BWRAP: Differences = Differences {
     root: &[],
     users: Users::OursAlone,
+    variables: &[],
     names_of_the_host: false,
     writable: &[],
     closed_dev: "EROFS",
@@ -62,6 +65,7 @@ const BWRAP: Differences = Differences {
 const DOCKER: Differences = Differences {
     root: &[".dockerenv", "boot", "media", "mnt", "opt", "root", "srv", "sys"],
     users: Users::OfTheImage,
+    variables: &["NODE_EXTRA_CA_CERTS"],
     names_of_the_host: false,
     writable: &["/run", "/dev/mqueue"],
     closed_dev: "EACCES",
