@@ -74,7 +74,7 @@ impl Default for StackPatience {
     }
 }
 
-/// Whether volumes go with the containers.
+/// Whether volumes go with the containers, and the images that were built for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Volumes {
     Keep,
@@ -162,7 +162,7 @@ impl Stack {
     pub async fn down(&self, volumes: Volumes, progress: impl FnMut(Progress)) -> Result<(), StackError> {
         let mut arguments = vec!["down", "--remove-orphans"];
         if volumes == Volumes::Remove {
-            arguments.push("--volumes");
+            arguments.extend(["--volumes", "--rmi", "local"]);
         }
         self.end("take the services down", &arguments, progress).await
     }

@@ -60,6 +60,25 @@ fn a_stack_comes_up_is_looked_at_and_leaves_nothing() {
 }
 
 #[test]
+fn an_image_that_was_built_for_a_stack_goes_with_it_and_another_stays() {
+    requires!(docker, compose);
+    let project = Project::new(
+        "\
+services:
+  api: {build: ., command: [sleep, '1000'], stop_grace_period: 0s}
+  db: {image: palisade-services, command: [sleep, '1000'], stop_grace_period: 0s}
+",
+    );
+    project.write("worktree/Dockerfile", "FROM palisade-services\nCOPY Dockerfile /made\n");
+    project.up().0.unwrap();
+    let images = || docker(&["image", "ls", "--format", "{{.Repository}}"]);
+    let (built, known) = (format!("{}-api\n", project.stack.project), "palisade-services\n");
+    assert!(images().contains(&built) && images().contains(known), "{}", images());
+    project.down().unwrap();
+    assert!(!images().contains(&built) && images().contains(known), "{}", images());
+}
+
+#[test]
 fn a_service_that_fails_is_named_with_what_it_said_and_without_its_secrets() {
     requires!(docker, compose);
     let mut project = Project::new(
