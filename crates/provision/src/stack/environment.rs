@@ -6,7 +6,8 @@
 use palisade_core::VariableName;
 use std::ffi::{OsStr, OsString};
 
-/// What programs need to run, find the engine and reach the network.
+/// What programs need to run and to find the engine. Names in full, since what begins like them may well be a secret:
+/// `DOCKER_PASSWORD`, `BUILDX_BAKE_GIT_AUTH_TOKEN`; and no proxies, whose addresses may hold one.
 const NEEDED: &[&str] = &[
     "PATH",
     "HOME",
@@ -22,20 +23,30 @@ const NEEDED: &[&str] = &[
     "SSH_AUTH_SOCK",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "DOCKER_TLS_VERIFY",
+    "DOCKER_CERT_PATH",
+    "DOCKER_API_VERSION",
+    "DOCKER_DEFAULT_PLATFORM",
+    "DOCKER_BUILDKIT",
+    "DOCKER_CONTENT_TRUST",
+    "BUILDKIT_HOST",
+    "BUILDKIT_PROGRESS",
+    "BUILDX_BUILDER",
+    "BUILDX_CONFIG",
     "COMPOSE_PROFILES",
     "COMPOSE_PARALLEL_LIMIT",
     "COMPOSE_HTTP_TIMEOUT",
     "COMPOSE_BAKE",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
 ];
-const NEEDED_PREFIXES: &[&str] = &["DOCKER_", "BUILDKIT_", "BUILDX_", "LC_", "XDG_"];
+const NEEDED_PREFIXES: &[&str] = &["LC_"];
 
 /// By default Compose takes included files from repositories and registries, before anybody could look at what it reads.
 const REMOTE: [&str; 2] = ["COMPOSE_EXPERIMENTAL_GIT_REMOTE", "COMPOSE_EXPERIMENTAL_OCI_REMOTE"];
@@ -93,7 +104,16 @@ mod tests {
 
     #[test]
     fn of_the_hosts_variables_compose_gets_what_it_needs_and_what_was_granted() {
-        let host = ["PATH", "DOCKER_HOST", "COMPOSE_FILE", "GITHUB_TOKEN", "AWS_KEY", "LC_ALL", "USER"];
+        let host = [
+            "PATH",
+            "DOCKER_HOST",
+            "COMPOSE_FILE",
+            "GITHUB_TOKEN",
+            "DOCKER_PASSWORD",
+            "AWS_KEY",
+            "LC_ALL",
+            "USER",
+        ];
         let host = host.map(|name| (OsString::from(name), OsString::from("x")));
         let names =
             |names: &[&str]| names.iter().map(|it| VariableName::new(it).unwrap()).collect::<Vec<_>>();
