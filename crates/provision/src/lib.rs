@@ -55,7 +55,7 @@ pub use ports::{Port, Protocol, Published};
 pub use project::usable_name;
 pub use reach::{
     HostRequest, HostRequests, HostVariables, NotAgreed, RemoteFiles, SourceScan, VariableValue,
-    host_requests, not_agreed, planned_requests, scan_sources, trust_prefix,
+    host_requests, not_agreed, scan_sources, trust_prefixes,
 };
 pub use role::Role;
 pub use secrets::{DeclaredSecret, OnePassword, ResolvedSecret, SecretFailure, SecretFailureCause, resolve};

@@ -13,7 +13,7 @@ mod sources;
 pub use sources::{HostVariables, RemoteFiles, SourceScan, VariableValue, scan as scan_sources};
 
 use crate::overriding::{CollisionChoice, OverrideInput, is_of};
-use crate::stack::{Model, Redactor};
+use crate::stack::Redactor;
 use palisade_config::infra::MountAccess;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, printable};
 use sha2::{Digest as _, Sha256};
@@ -101,7 +101,7 @@ enum BindAccess {
 
 /// What the rendered services ask for, together with what their override adds to them and undoes. Looks at the links of
 /// the worktree, and at nothing else.
-pub fn planned_requests(input: &OverrideInput<'_>, redactor: &Redactor) -> HostRequests {
+pub fn host_requests(input: &OverrideInput<'_>, redactor: &Redactor) -> HostRequests {
     let OverrideInput { model, worktree, .. } = *input;
     let mut found = Found { worktree, redactor, requests: BTreeSet::new() };
     let names = match input.collisions {
@@ -126,14 +126,6 @@ pub fn planned_requests(input: &OverrideInput<'_>, redactor: &Redactor) -> HostR
         found.add(&Asker::Infra, Reach::Existing { what: "network", name });
     }
     found.requests
-}
-
-/// What the rendered services ask for without an override.
-pub fn host_requests(model: &Model, worktree: &HostPath, redactor: &Redactor) -> HostRequests {
-    let (mounts, otel, collisions) = (&[], None, CollisionChoice::Leave);
-    let input =
-        OverrideInput { model, inactive: &[], worktree, mounts, otel, secrets: &[], ports: &[], collisions };
-    planned_requests(&input, redactor)
 }
 
 /// Whether names that are not the sandbox's own stay, and so what they name is shared with others.
@@ -247,13 +239,15 @@ impl HostRequest {
     /// Under what the user's agreement is kept, and the digest that it is pinned to. It is the repository's, so that
     /// every sandbox of a project shares one agreement.
     pub fn trust(&self, repository: &HostPath) -> (String, String) {
-        (format!("{}{self}", trust_prefix(repository)), self.digest.clone())
+        let [allows, _] = trust_prefixes(repository);
+        (format!("{allows}{self}"), self.digest.clone())
     }
 }
 
-/// What the keys of a repository's agreements begin with.
-pub fn trust_prefix(repository: &HostPath) -> String {
-    format!("{} allows: ", printable(&repository.to_string()))
+/// What the keys of a repository's agreements begin with: to what reaches the host, and to what becomes of fixed names.
+pub fn trust_prefixes(repository: &HostPath) -> [String; 2] {
+    let repository = printable(&repository.to_string());
+    [format!("{repository} allows: "), format!("{repository} settles: ")]
 }
 
 /// The requests that the user has not agreed to. `agreed` gives the digest that is kept for a key.

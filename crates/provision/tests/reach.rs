@@ -11,7 +11,7 @@ mod support;
 use palisade_core::{Diagnostic as _, ExitCode};
 use palisade_provision::{
     CollisionChoice, ComposeEnvironment, HostVariables, OverrideInput, Redactor, RemoteFiles, StackError,
-    VariableValue, planned_requests, scan_sources,
+    VariableValue, host_requests, scan_sources,
 };
 use palisade_testing::requires;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ fn requests(project: &Project) -> Vec<String> {
         collisions: CollisionChoice::Override,
     };
     let root = project.root().canonicalize().unwrap();
-    let told = planned_requests(&input, &Redactor::default());
+    let told = host_requests(&input, &Redactor::default());
     told.iter().map(|it| it.to_string().replace(&*root.to_string_lossy(), "ROOT")).collect()
 }
 

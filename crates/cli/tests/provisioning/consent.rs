@@ -36,6 +36,9 @@ fn what_reaches_the_host_is_agreed_to_by_name_once_and_again_when_it_grows() {
     assert_eq!(person.wait(), 7);
     let listed = project.run(["trust", "--list"]).ok().stdout;
     assert!(listed.contains("allows: service web has the capability NET_ADMIN\n"), "{listed}");
+    project.run(["trust", "--revoke"]).ok();
+    assert_eq!(project.run(["trust", "--list"]).ok().stdout, "");
+    assert_eq!(project.run_in(&worktree, ["sandbox", "start"]).code, 7);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::start::replace;
 use super::{ProvisionError, Provisioner};
 use crate::compose::ComposeFile;
 use crate::overriding::{self, CollisionChoice, OverrideInput, ScopedSecret, SlotCollision, SlotPort};
-use crate::reach::{self, HostRequests, HostVariables, NotAgreed, VariableValue};
+use crate::reach::{self, HostRequests, HostVariables, NotAgreed, RemoteFiles, VariableValue};
 use crate::secrets::ResolvedSecret;
 use crate::slots::Slot;
 use crate::stack::{ComposeEnvironment, Model, Stack, is_needed};
@@ -40,25 +40,29 @@ impl Provisioner {
         if !scan.requests.is_empty() {
             agree(&scan.requests, &slot.record.repository, surface)?;
             let environment = ComposeEnvironment::of(self.environment.clone(), &declared, &scan.variables);
-            stack.environment = environment.with_remote_files();
+            stack.environment = match scan.remote {
+                RemoteFiles::None => environment,
+                RemoteFiles::Some => environment.with_remote_files(),
+            };
         }
         let model = stack.render().await?;
-        let requests = reach::host_requests(&model, &stack.worktree, &stack.redactor);
-        agree(&requests, &slot.record.repository, surface)?;
         let scoped = scoped(infra);
         stack.check_scopes(&scoped).await?;
         let ports = slot_ports(slot, infra);
         let choice = settle(overriding::collisions(&model, &ports), &slot.record.repository, surface)?;
-        let text = overriding::plan(&OverrideInput {
+        let inactive = inactive(&stack, &model);
+        let input = OverrideInput {
             model: &model,
-            inactive: &inactive(&stack, &model),
+            inactive: &inactive,
             worktree: &stack.worktree,
             mounts: &infra.sandbox.mounts,
             otel: infra.sandbox.otel.as_ref(),
             secrets: &scoped,
             ports: &ports,
             collisions: choice,
-        })?;
+        };
+        let text = overriding::plan(&input)?;
+        agree(&reach::host_requests(&input, &stack.redactor), &slot.record.repository, surface)?;
         replace(slot, OVERRIDE, &text)?;
         stack.override_file = Some(slot.directory.join(OVERRIDE));
         Ok(stack)
@@ -101,9 +105,8 @@ fn settle(
     if can.is_empty() {
         return Ok(CollisionChoice::Leave);
     }
-    let repository = printable(&repository.to_string());
-    let key =
-        |collision: &SlotCollision| format!("{repository} settles: {}", printable(&collision.to_string()));
+    let [_, settles] = reach::trust_prefixes(repository);
+    let key = |collision: &SlotCollision| format!("{settles}{}", printable(&collision.to_string()));
     let memory = |reason| ProvisionError::Memory { reason };
     let mut answers = Vec::new();
     for collision in &can {

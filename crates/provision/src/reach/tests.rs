@@ -1,13 +1,30 @@
 //! What services ask of the host, from rendered models.
 
 use super::*;
+use crate::stack::Model;
 use palisade_core::Secret;
 use serde_json::{Value, json};
 
-fn requests(model: Value, redactor: &Redactor) -> Vec<String> {
+/// What services ask for without an override.
+fn found(model: Value, redactor: &Redactor) -> HostRequests {
     let model: Model = serde_json::from_value(model).unwrap();
-    let worktree = HostPath::new("/nonexistent/worktree").unwrap();
-    host_requests(&model, &worktree, redactor).iter().map(ToString::to_string).collect()
+    let worktree = &HostPath::new("/nonexistent/worktree").unwrap();
+    let (mounts, otel, collisions) = (&[], None, CollisionChoice::Leave);
+    let input = OverrideInput {
+        model: &model,
+        inactive: &[],
+        worktree,
+        mounts,
+        otel,
+        secrets: &[],
+        ports: &[],
+        collisions,
+    };
+    host_requests(&input, redactor)
+}
+
+fn requests(model: Value, redactor: &Redactor) -> Vec<String> {
+    found(model, redactor).iter().map(ToString::to_string).collect()
 }
 
 fn of_service(service: Value) -> Vec<String> {
@@ -189,8 +206,7 @@ fn every_way_out_beside_the_services_is_named() {
 fn an_agreement_holds_for_what_was_agreed_to_and_for_no_more() {
     let repository = HostPath::new("/home/me/shop").unwrap();
     let found = |service: Value, redactor: &Redactor| {
-        let model: Model = serde_json::from_value(json!({"name": "p", "services": {"a": service}})).unwrap();
-        host_requests(&model, &HostPath::new("/nonexistent/worktree").unwrap(), redactor)
+        found(json!({"name": "p", "services": {"a": service}}), redactor)
     };
     let plain = Redactor::default();
     let agreed: std::collections::BTreeMap<String, String> =
@@ -214,8 +230,7 @@ fn a_secret_is_not_shown_and_another_one_is_another_request() {
     let redactor = |secret: &str| Redactor::new(&[Secret::new(secret)]);
     let of = |secret: &str| {
         let service = json!({"volumes": [{"type": "bind", "source": format!("/nonexistent/{secret}"), "target": "/x"}]});
-        let model: Model = serde_json::from_value(json!({"name": "p", "services": {"a": service}})).unwrap();
-        let requests = host_requests(&model, &HostPath::new("/w").unwrap(), &redactor(secret));
+        let requests = found(json!({"name": "p", "services": {"a": service}}), &redactor(secret));
         requests.into_iter().next().unwrap()
     };
     let (one, other) = (of("canary-one"), of("canary-two"));
@@ -227,9 +242,7 @@ fn a_secret_is_not_shown_and_another_one_is_another_request() {
 
 #[test]
 fn without_anybody_to_ask_the_flag_is_named() {
-    let model: Model =
-        serde_json::from_value(json!({"name": "p", "services": {"a": {"privileged": true}}})).unwrap();
-    let requests = host_requests(&model, &HostPath::new("/w").unwrap(), &Redactor::default());
+    let requests = found(json!({"name": "p", "services": {"a": {"privileged": true}}}), &Redactor::default());
     let error = NotAgreed { requests: requests.into_iter().collect(), flag: "--trust" };
     assert_eq!((error.code(), error.exit()), ("host-access-not-agreed", ExitCode::Conflict));
     assert!(
@@ -264,7 +277,7 @@ fn what_an_override_adds_is_asked_for_and_what_it_undoes_is_not() {
         collisions: CollisionChoice::Leave,
     };
     let told = |input: &OverrideInput<'_>| {
-        planned_requests(input, &Redactor::default()).iter().map(ToString::to_string).collect::<Vec<_>>()
+        host_requests(input, &Redactor::default()).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let added = [
         "infra.toml uses the network telemetry, which is not its own",
