@@ -125,6 +125,19 @@ const NOT_OURS: &[&str] = &[
     "SSH_AUTH_SOCK",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
+    "BUILDKIT_HOST",
+    "BUILDKIT_PROGRESS",
+    "BUILDX_BUILDER",
+    "BUILDX_CONFIG",
+    "DOCKER_API_VERSION",
+    "DOCKER_BUILDKIT",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTENT_TRUST",
+    "DOCKER_CONTEXT",
+    "DOCKER_DEFAULT_PLATFORM",
+    "DOCKER_TLS_VERIFY",
+    "NODE_EXTRA_CA_CERTS",
 ];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
 const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "COMPOSE_", "GIT_"];
