@@ -103,13 +103,13 @@ pub enum LogRange {
 impl Stack {
     /// The services with every variable filled in and every path absolute, secrets included.
     pub async fn render(&self) -> Result<Model, StackError> {
-        let rendered = async {
-            let ended = self.compose(&["config", "--format", "json"]).answer(self.patience.answer).await?;
-            ended.success("render the compose file").map_err(StackError::of_render)
-        };
-        let (version, rendered) = tokio::join!(self.check_version(), rendered);
-        version?;
-        Model::read(&rendered?)
+        let ended = self.compose(&["config", "--format", "json"]).answer(self.patience.answer).await?;
+        let rendered = ended.success("render the compose file").map_err(StackError::of_render);
+        match rendered.and_then(|rendered| Model::read(&rendered)) {
+            Ok(model) => Ok(model),
+            // One that is missing or too old would complain about anything but that.
+            Err(error) => Err(self.check_version().await.err().unwrap_or(error)),
+        }
     }
 
     /// Compose is there and new enough.

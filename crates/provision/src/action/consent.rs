@@ -21,6 +21,8 @@ use std::ffi::{OsStr, OsString};
 const OVERRIDE: &str = "docker-compose.override.yml";
 /// With which the user agrees to what services reach, and settles what is fixed.
 const HOST_ACCESS_FLAG: &str = "--allow-host-access";
+/// What an older Compose would misread.
+const NEWER: [&str; 2] = ["!override", "!reset"];
 const OVERRIDDEN: &str = "override";
 const KEPT: &str = "keep";
 
@@ -63,6 +65,10 @@ impl Provisioner {
         };
         let text = overriding::plan(&input)?;
         agree(&reach::host_requests(&input, &stack.redactor), &slot.record.repository, surface)?;
+        // Asked only where it matters: it takes as long as everything else here together.
+        if NEWER.iter().any(|tag| text.contains(tag)) {
+            stack.check_version().await?;
+        }
         replace(slot, OVERRIDE, &text)?;
         stack.override_file = Some(slot.directory.join(OVERRIDE));
         Ok(stack)
