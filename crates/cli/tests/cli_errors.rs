@@ -29,10 +29,10 @@ fn an_unknown_command_is_a_usage_error() {
          For more information, try '--help'.\n",
     );
     assert_refused(
-        instance.run(["inspct", "box"]),
+        instance.run(["doctr"]),
         2,
-        "error: unrecognized subcommand 'inspct'\n\n  \
-         tip: a similar subcommand exists: 'inspect'\n\n\
+        "error: unrecognized subcommand 'doctr'\n\n  \
+         tip: a similar subcommand exists: 'doctor'\n\n\
          Usage: palisade [OPTIONS] <COMMAND>\n\n\
          For more information, try '--help'.\n",
     );

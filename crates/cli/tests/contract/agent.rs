@@ -333,6 +333,7 @@ fn changed_files_that_run_by_themselves_are_told(method: &'static str) {
             "autorun": [{ "path": ".envrc", "why": "runs when you enter the directory" }],
         }],
         "unnameable": 0,
+        "artifacts": [],
     });
     assert_eq!(json, expected);
 }
