@@ -1,6 +1,7 @@
 //! `run`: one command, its streams, its environment and its end.
 
 use crate::support::{Running, inspect, outcome, said};
+use palisade_testing::probe::Differences;
 use palisade_testing::{Instance, Outcome};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -137,13 +138,17 @@ fn the_environment_is_the_documented_one(method: &'static str) {
     let mut run = instance.command(["run", "--", "env"]);
     let seen =
         printed(Instance::finish(run.env("CANARY", "from the caller").env("LD_LIBRARY_PATH", "/nowhere")));
-    let mut sorted = names.clone();
-    sorted.sort_unstable();
-    assert_eq!(seen.keys().collect::<Vec<_>>(), sorted);
+    let of_the_image: &[&str] = if method == "noop" { &[] } else { Differences::of(method).variables };
+    let mut expected = [names.as_slice(), of_the_image].concat();
+    expected.sort_unstable();
+    assert_eq!(seen.keys().collect::<Vec<_>>(), expected);
 
     instance.run(["start", "documented"]).ok();
     let mut exec = instance.command(["exec", "documented", "--", "env"]);
-    let seen = printed(Instance::finish(exec.env("CANARY", "from the caller")));
+    let mut seen = printed(Instance::finish(exec.env("CANARY", "from the caller")));
+    for name in of_the_image {
+        assert!(seen.remove(*name).is_some(), "{name}");
+    }
     assert_eq!(seen, documented.into_iter().collect());
 }
 
