@@ -17,6 +17,7 @@ use palisade_core::{Access, ExitCode, Foundation, HostPath, Method, Origin, Poli
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
 use palisade_store::{Row, Store};
+use palisade_workspace::Git;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -520,13 +521,21 @@ pub(crate) fn now() -> i64 {
     elapsed.map_or(0, |elapsed| elapsed.as_millis() as i64)
 }
 
+/// The host's git, as the PATH has it: looked for once, and not at each of its many starts.
+pub(crate) fn git() -> Git {
+    let found = palisade_host::program::find(search_path(), "git");
+    Git::new(found.unwrap_or_else(|| "git".into()), std::env::vars_os())
+}
+
+fn search_path() -> Vec<PathBuf> {
+    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
+}
+
 fn process_config(state: HostPath) -> Result<ProcessConfig, Failure> {
     Ok(ProcessConfig {
         guest: guest_binary()?,
         state,
-        search_path: std::env::var_os("PATH")
-            .map(|path| std::env::split_paths(&path).collect())
-            .unwrap_or_default(),
+        search_path: search_path(),
         user_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
         git_config: git_config(),
     })

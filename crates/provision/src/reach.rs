@@ -16,7 +16,7 @@ use crate::overriding::{CollisionChoice, OverrideInput, is_of};
 use crate::stack::Redactor;
 use palisade_config::infra::MountAccess;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, printable};
-use sha2::{Digest as _, Sha256};
+use palisade_host::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -155,7 +155,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn add(&mut self, asker: &Asker, reach: Reach) {
         // The names of the variants and fields are part of what is agreed to.
-        let digest = hex(&Sha256::digest(format!("{asker:?} {reach:?}")));
+        let digest = Digest::of_bytes(format!("{asker:?} {reach:?}").as_bytes()).to_string();
         let text = printable(&self.redactor.text(&format!("{asker} {reach}")));
         self.requests.insert(HostRequest { text, digest });
     }
@@ -186,10 +186,6 @@ fn is_nothing(value: &serde_json::Value) -> bool {
         Value::Object(entries) => entries.is_empty(),
         Value::Bool(true) | Value::Number(_) => false,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Display for HostRequest {

@@ -268,7 +268,6 @@ impl Stack {
 /// The compose project of a slot. Compose knows only lower case, digits, `-` and `_`; a name that must be changed for it
 /// gets a mark of the original, so that two slots never share a project.
 pub fn project_name(slot: &str) -> String {
-    use sha2::Digest as _;
     let fits = |character: char| matches!(character, 'a'..='z' | '0'..='9' | '-' | '_');
     let lower: String = slot
         .chars()
@@ -281,8 +280,8 @@ pub fn project_name(slot: &str) -> String {
     if lower == slot {
         return lower;
     }
-    let mark: String = sha2::Sha256::digest(slot).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{lower}-{mark}")
+    let digest = palisade_host::digest::Digest::of_bytes(slot.as_bytes());
+    format!("{lower}-{:.8}", digest.to_string())
 }
 
 /// `2.26.1-4` and `2.29.0-desktop.1` alike.

@@ -97,7 +97,7 @@ async fn examine(context: &Context, method: Method) -> MethodReport {
 
 /// What `palisade agent` works with.
 async fn git() -> Check {
-    match super::agent::git().require().await {
+    match crate::context::git().require().await {
         Ok(version) => Check::ok("git", format!("version {version}")),
         Err(error) => {
             let error = AgentError::from(error);

@@ -23,8 +23,8 @@ fn model() -> Model {
             "host": {
                 "network_mode": "host",
                 "volumes": [
-                    {"type": "bind", "source": "/work/it \"is\"", "target": "/app"},
-                    {"type": "bind", "source": "/work/it \"is\"", "target": "/read", "read_only": true}
+                    {"type": "bind", "source": "/projects/it \"is\"", "target": "/app"},
+                    {"type": "bind", "source": "/projects/it \"is\"", "target": "/read", "read_only": true}
                 ]
             },
             "built": {"image": "shop:1", "build": {"context": "."}, "networks": {"default": null}},
@@ -56,7 +56,7 @@ const PORTS: &[SlotPort] = &[SlotPort { base: 8080, port: 8083 }, SlotPort { bas
 
 #[test]
 fn services_of_every_shape_get_their_part() {
-    let (model, worktree) = (model(), HostPath::new("/work/it \"is\"").unwrap());
+    let (model, worktree) = (model(), HostPath::new("/projects/it \"is\"").unwrap());
     let otel = Otel { endpoint: Some("http://otel:4317".into()), network: Some("telemetry".into()) };
     let (mounts, secrets) = ([mount("api")], [scoped("TOKEN", &["worker"])]);
     let input = OverrideInput {

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use palisade_agents::{AgentSandbox, Workshop};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
-use palisade_workspace::{Git, Place};
+use palisade_workspace::Place;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
     let (most, silence) = (context.settings.max_fetch.value.0, (transfer_time / 4).min(SILENCE).as_millis());
     let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
     transport.push(format!(" __git-transport --most {most} --silence {silence}"));
-    Ok(Workshop { engine: &context.engine, git: git(), transport, transfer_time })
+    Ok(Workshop { engine: &context.engine, git: context::git(), transport, transfer_time })
 }
 
 /// For a command in a sandbox that may be an agent's: what the files beside the code say, then what the user says.
@@ -105,13 +105,6 @@ pub(crate) async fn variables(
 /// As they go over the stream.
 fn exposed(variables: &[(String, Secret)]) -> Vec<(OsString, OsString)> {
     variables.iter().map(|(name, secret)| (name.into(), secret.expose().into())).collect()
-}
-
-/// The host's own, as the PATH has it: looked for once, and not at each of its many starts.
-pub(crate) fn git() -> Git {
-    let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let found = palisade_host::program::find(std::env::split_paths(&search_path), "git");
-    Git::new(found.unwrap_or_else(|| "git".into()), std::env::vars_os())
 }
 
 pub(crate) fn here() -> Result<HostPath, Failure> {

@@ -157,7 +157,7 @@ fn directory(arguments: &Arguments) -> Result<HostPath, Failure> {
 }
 
 async fn find(directory: &HostPath, given: Given) -> Result<Found, Failure> {
-    let git = super::agent::git();
+    let git = crate::context::git();
     let repository = Repository::around(&git, directory).await.map_err(AgentError::from)?;
     let given = Given { compose_file: within(&repository, directory, given.compose_file)?, ..given };
     let project = Onboarding::open(repository.directory(), &given)?;

@@ -8,7 +8,6 @@ mod told;
 pub(crate) use teller::{ConsentFlags, Teller};
 pub(crate) use told::{last_words, unmet};
 
-use super::agent::git;
 use crate::context::{self, Context};
 use crate::failure::Failure;
 use crate::{OK, Status, output};
@@ -88,7 +87,7 @@ pub(crate) fn provisioner() -> Result<Provisioner, Failure> {
     let slots = context::home_directory()?.join(".devops-ai/slots");
     let slots = HostPath::new(slots).map_err(|error| Failure::failed("io", error.to_string()))?;
     Ok(Provisioner {
-        git: git(),
+        git: context::git(),
         slots: Slots::at(slots),
         one_password: OnePassword::default(),
         environment: std::env::vars_os().collect(),
