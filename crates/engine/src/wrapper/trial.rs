@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::one_off::{OneOff, OneOffRequest};
 use palisade_core::{Access, CheckStatus, Enforcement, Foundation, Method, Policy, Workspace, printable};
-use palisade_protocol::client::{StreamEvent, StreamReceiver};
+use palisade_protocol::client::{StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, Open};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -54,8 +54,8 @@ impl Engine {
             cwd: b"/".to_vec(),
             ..ExecRequest::default()
         };
-        let (sandbox, (_sender, mut receiver)) = self.one_off(request, |_| Open::Exec(look)).await?;
-        let seen = seen(&sandbox, &mut receiver).await;
+        let (sandbox, streams) = self.one_off(request, |_| Open::Exec(look)).await?;
+        let seen = seen(&sandbox, streams).await;
         sandbox.end().await?;
         let (missing, limits) = seen?;
         match missing {
@@ -72,7 +72,11 @@ impl Engine {
 
 type Seen = (Option<String>, Vec<Enforcement>);
 
-async fn seen(sandbox: &OneOff, receiver: &mut StreamReceiver) -> Result<Seen, EngineError> {
+/// Takes both ends of the stream: a guest to which one is still open does not leave before it is made to.
+async fn seen(
+    sandbox: &OneOff,
+    (_sender, mut receiver): (StreamSender, StreamReceiver),
+) -> Result<Seen, EngineError> {
     let limits = sandbox.limits().await?;
     let mut named = Vec::new();
     loop {
