@@ -21,7 +21,7 @@ const NO_KEYS: &str = "";
 
 impl ContainerBackend {
     pub(crate) async fn reach_guest(&self, spec: &SandboxSpec) -> Result<Stream, BackendError> {
-        let client = self.client()?;
+        let client = self.client().await?;
         let name = labels::container(&spec.id);
         let launched = self.launched().contains_key(&spec.id);
         let ends = if launched || client.dialect == Dialect::Docker {

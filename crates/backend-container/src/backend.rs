@@ -2,7 +2,7 @@
 //!
 //! A container lives from `start` to `stop`; what lasts is in volumes, from `create` to `remove`.
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::endpoint::Endpoint;
 use crate::host_paths::Held;
 use crate::labels;
@@ -19,8 +19,9 @@ use palisade_core::{
 use palisade_host::{stamp, tree};
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use tokio::sync::OnceCell;
 
 /// How long a guest that was told to end, or lost its host, may take before the engine ends it. That costs the engine
 /// more than to put away a container which has ended by itself.
@@ -30,7 +31,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 pub struct ContainerBackend {
     method: Method,
     config: ContainerConfig,
-    client: OnceLock<Client>,
+    client: OnceCell<Client>,
     /// The names under which the engine has the images that this process asked for.
     found_images: Mutex<HashMap<String, String>>,
     /// What this process has started, and what it holds for it.
@@ -50,7 +51,7 @@ impl ContainerBackend {
         Self {
             method,
             config,
-            client: OnceLock::new(),
+            client: OnceCell::new(),
             found_images: Mutex::default(),
             launched: Mutex::default(),
         }
@@ -69,12 +70,16 @@ impl ContainerBackend {
     }
 
     /// Made when first needed: most commands have nothing to do with an engine.
-    pub(crate) fn client(&self) -> Result<&Client, BackendError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
+    pub(crate) async fn client(&self) -> Result<&Client, BackendError> {
+        self.client.get_or_try_init(|| Client::open(self.method, &self.config.endpoints)).await
+    }
+
+    /// Where the engine is, without asking it anything.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, BackendError> {
+        match self.client.get() {
+            Some(client) => Ok(client.endpoint.clone()),
+            None => client::find(self.method, &self.config.endpoints),
         }
-        let client = Client::open(self.method, &self.config.endpoints)?;
-        Ok(self.client.get_or_init(|| client))
     }
 
     pub(crate) fn image<'a>(&'a self, spec: &'a SandboxSpec) -> &'a str {
@@ -119,13 +124,13 @@ impl ContainerBackend {
     }
 
     async fn find_parts(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
-        let client = self.client()?;
+        let client = self.client().await?;
         host_paths::resolve(client, &self.config, spec)?;
         self.find_image(client, spec).await.map(drop)
     }
 
     async fn make(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
-        let client = self.client()?;
+        let client = self.client().await?;
         let image = self.known_image(client, spec).await?;
         let places = host_paths::resolve(client, &self.config, spec)?;
         if let Some(dir) = &spec.dir {
@@ -152,7 +157,7 @@ impl ContainerBackend {
         if let Some(guest) = held.as_mut().and_then(|held| held.guest.take()) {
             guest.left(LEAVING).await;
         }
-        let (client, name) = (self.client()?, labels::container(&spec.id));
+        let (client, name) = (self.client().await?, labels::container(&spec.id));
         let removed = match held.is_some() || launch::is_of(client, &name, spec).await? {
             true => volumes::remove_container(client, &name).await,
             false => Ok(()),
@@ -164,7 +169,7 @@ impl ContainerBackend {
 
     async fn take_away(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         let Some(dir) = &spec.dir else { return Ok(()) };
-        let client = self.client()?;
+        let client = self.client().await?;
         // What a create that was cut short has left holds the volumes.
         volumes::remove_container(client, &labels::helper(&spec.id)).await?;
         let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
@@ -178,7 +183,7 @@ impl ContainerBackend {
     async fn liveness(&self, spec: &SandboxSpec) -> Result<Liveness, BackendError> {
         let none = Liveness { running: false, detail: None, limits: Vec::new() };
         let name = labels::container(&spec.id);
-        let found = match self.client()?.inspect(&name).await {
+        let found = match self.client().await?.inspect(&name).await {
             Err(Failure::Missing(_)) => return Ok(none),
             other => other?,
         };
@@ -199,7 +204,7 @@ impl ContainerBackend {
 
     async fn why(&self, spec: &SandboxSpec) -> BackendError {
         let look = async {
-            let client = self.client()?;
+            let client = self.client().await?;
             self.state(client, &labels::container(&spec.id)).await
         };
         let reason = match look.await {
@@ -228,7 +233,7 @@ impl Backend for ContainerBackend {
             Capability::Limits,
             Capability::OutlivesKeeper,
         ];
-        if self.client().is_ok_and(|client| client.endpoint.is_local()) {
+        if self.endpoint().is_ok_and(|endpoint| endpoint.is_local()) {
             capabilities.extend([Capability::BindWorkspace, Capability::HostMounts]);
         }
         Capabilities(capabilities)
@@ -252,7 +257,7 @@ impl Backend for ContainerBackend {
             Some(_) => Role::Bound,
             None => Role::Run,
         };
-        Box::pin(async move { self.launch(self.client()?, spec, role).await })
+        Box::pin(async move { self.launch(self.client().await?, spec, role).await })
     }
 
     fn connect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Stream, BackendError>> {
@@ -278,8 +283,8 @@ impl Backend for ContainerBackend {
 
     /// A socket is made anew when its engine starts. Of an engine behind a network nobody can tell.
     fn tool_identity(&self) -> String {
-        let engine = match self.client().map(|client| &client.endpoint) {
-            Ok(Endpoint::Socket(path)) => stamp::of(path),
+        let engine = match self.endpoint() {
+            Ok(Endpoint::Socket(path)) => stamp::of(&path),
             Ok(Endpoint::Tcp(_)) | Err(_) => None,
         };
         let parts = [engine, stamp::of(self.config.guest.as_path())];
@@ -297,7 +302,7 @@ impl Backend for ContainerBackend {
     /// An engine that cannot be reached is not asked: its leftovers are found when it can.
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
         Box::pin(async move {
-            let found = match self.client() {
+            let found = match self.client().await {
                 Ok(client) => {
                     let guest = volumes::guest_name(&self.config.guest).ok();
                     leftovers::find(client, owner, guest.as_deref()).await
@@ -315,6 +320,6 @@ impl Backend for ContainerBackend {
     }
 
     fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async move { leftovers::discard(self.client()?, leftover).await })
+        Box::pin(async move { leftovers::discard(self.client().await?, leftover).await })
     }
 }

@@ -3,6 +3,7 @@
 use crate::EndpointConfig;
 use crate::endpoint::{Endpoint, candidates};
 use crate::plan::Dialect;
+use crate::rootless;
 use crate::trouble::{Engine, Failure};
 use bollard::errors::Error;
 use bollard::models::ContainerInspectResponse;
@@ -32,11 +33,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn open(method: Method, config: &EndpointConfig) -> Result<Self, BackendError> {
+    /// Asks the engine nothing, unless it is a Podman behind a network.
+    pub(crate) async fn open(method: Method, config: &EndpointConfig) -> Result<Self, BackendError> {
         let endpoint = find(method, config)?;
         let docker = connect(method, &endpoint, &OLDEST)?;
         let dialect = match method {
-            Method::Podman if is_rootless(&endpoint) => Dialect::RootlessPodman,
+            Method::Podman if is_rootless(method, &endpoint).await? => Dialect::RootlessPodman,
             Method::Podman => Dialect::Podman,
             _ => Dialect::Docker,
         };
@@ -137,7 +139,7 @@ fn connect(method: Method, endpoint: &Endpoint, version: &ClientVersion) -> Resu
 }
 
 /// The first place where there is something, else the first there could be.
-fn find(method: Method, config: &EndpointConfig) -> Result<Endpoint, BackendError> {
+pub(crate) fn find(method: Method, config: &EndpointConfig) -> Result<Endpoint, BackendError> {
     let places = candidates(method, config, rustix::process::geteuid().is_root())?;
     let exists = |endpoint: &&Endpoint| match endpoint {
         Endpoint::Socket(path) => path.exists(),
@@ -151,11 +153,16 @@ fn find(method: Method, config: &EndpointConfig) -> Result<Endpoint, BackendErro
     })
 }
 
-/// Whoever owns the socket runs the service.
-fn is_rootless(endpoint: &Endpoint) -> bool {
+/// Whoever owns the socket runs the service; an engine behind a network is asked.
+async fn is_rootless(method: Method, endpoint: &Endpoint) -> Result<bool, BackendError> {
     use std::os::unix::fs::MetadataExt;
+    const WHAT: &str = "tell whether it is an ordinary user's";
+    let engine = Engine { method, endpoint };
     match endpoint {
-        Endpoint::Socket(path) => std::fs::metadata(path).is_ok_and(|meta| meta.uid() != 0),
-        Endpoint::Tcp(_) => false,
+        Endpoint::Socket(path) => Ok(std::fs::metadata(path).is_ok_and(|meta| meta.uid() != 0)),
+        Endpoint::Tcp(address) => match tokio::time::timeout(QUICK, rootless::ask(address)).await {
+            Ok(told) => told.map_err(|err| engine.failure(WHAT, &Error::IOError { err }).into()),
+            Err(_) => Err(engine.silent(WHAT, QUICK.as_secs())),
+        },
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn inspect(
 
 impl ImageEngine for ContainerBackend {
     async fn find(&self, image: &str) -> Result<Option<FoundImage>, BackendError> {
-        let found = inspect(self.client()?, image).await?;
+        let found = inspect(self.client().await?, image).await?;
         Ok(found.map(|(_, inspected)| FoundImage {
             id: inspected.id.unwrap_or_default(),
             labels: inspected.config.and_then(|config| config.labels).unwrap_or_default(),
@@ -65,14 +65,14 @@ impl ImageEngine for ContainerBackend {
     }
 
     async fn pull(&self, image: &str) -> Result<(), BackendError> {
-        let client = self.client()?;
+        let client = self.client().await?;
         let docker = client.patient(SLOWEST);
         let options = CreateImageOptionsBuilder::default().from_image(image).build();
         drain(client, &format!("pull {image}"), docker.create_image(Some(options), None, None)).await
     }
 
     async fn import(&self, root: &Path, image: &str) -> Result<(), BackendError> {
-        let client = self.client()?;
+        let client = self.client().await?;
         let docker = client.patient(SLOWEST);
         let (repository, tag) = image.split_once(':').unwrap_or((image, "latest"));
         let options = CreateImageOptionsBuilder::default().from_src("-").repo(repository).tag(tag).build();
@@ -82,7 +82,7 @@ impl ImageEngine for ContainerBackend {
     }
 
     async fn build(&self, build: Build, said: &mut dyn FnMut(&str)) -> Result<(), BuildFailure> {
-        let client = self.client().map_err(BuildFailure::Engine)?;
+        let client = self.client().await.map_err(BuildFailure::Engine)?;
         let what = format!("build {}", build.image);
         let mut arguments: HashMap<String, String> =
             build.proxies.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
@@ -118,7 +118,7 @@ impl ImageEngine for ContainerBackend {
     }
 
     async fn discard(&self, id: &str) {
-        let Ok(client) = self.client() else { return };
+        let Ok(client) = self.client().await else { return };
         let removed = client.call("remove the old image", LONGEST, |docker| async move {
             docker.remove_image(id, None::<RemoveImageOptions>, None).await.map(drop)
         });

@@ -22,6 +22,7 @@ mod leftovers;
 pub mod limits;
 pub mod plan;
 mod preflight;
+mod rootless;
 mod stream;
 mod trouble;
 mod volumes;

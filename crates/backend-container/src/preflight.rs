@@ -45,7 +45,7 @@ fn failed(name: &str, error: &BackendError) -> Check {
 }
 
 async fn reach(backend: &ContainerBackend) -> Result<(&Client, SystemInfo), BackendError> {
-    let client = backend.client()?;
+    let client = backend.client().await?;
     let info = client.call("tell about itself", QUICK, |docker| async move { docker.info().await }).await?;
     Ok((client, info))
 }
