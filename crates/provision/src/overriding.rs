@@ -1,8 +1,8 @@
 //! The override file of a slot: what a sandbox changes in its project's services.
 //!
-//! Pure: from the rendered services and what the project declares to the text of a file that Compose merges over the
-//! project's own. It adds code mounts, telemetry, and secrets that only some services get; and it undoes what two
-//! sandboxes of one project cannot both have, when the user agrees.
+//! Pure, but for following the links of the worktree: from the rendered services and what the project declares to the
+//! text of a file that Compose merges over the project's own. It adds code mounts, telemetry, and secrets that only some
+//! services get; and it undoes what two sandboxes of one project cannot both have, when the user agrees.
 
 mod collision;
 mod writing;
@@ -10,8 +10,9 @@ mod writing;
 pub(crate) use collision::is_of;
 pub use collision::{NewPort, SlotCollision, SlotPort, collisions};
 
+use crate::reach::resolved;
 use crate::stack::{Model, ModelService};
-use palisade_config::infra::{CodeMount, Otel};
+use palisade_config::infra::{CodeMount, MountAccess, Otel};
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, VariableName, printable};
 use std::collections::BTreeMap;
 
@@ -195,19 +196,23 @@ fn service_part(
         }
         part.networks.push(key.clone());
     }
-    part.fenced_git = fenced_git(input, service);
     part.mounts = input.mounts.iter().filter(|mount| mount.service == name).cloned().collect();
+    part.fenced_git = fenced_git(input, service, &part.mounts);
     part
 }
 
 /// Where the whole worktree is written from inside, its `.git` is not: it tells the user's own git which repository to
 /// trust, and so which programs to run.
-fn fenced_git(input: &OverrideInput<'_>, service: &ModelService) -> Vec<String> {
-    let whole = |source: &str| std::path::Path::new(source) == input.worktree.as_path();
-    let mounts = service.volumes.iter().filter(|mount| mount.kind == "bind" && !mount.read_only);
-    let mounts = mounts.filter(|mount| mount.source.as_deref().is_some_and(whole));
-    mounts
-        .filter_map(|mount| Some(format!("{}/.git", mount.target.as_deref()?.trim_end_matches('/'))))
+fn fenced_git(input: &OverrideInput<'_>, service: &ModelService, mounts: &[CodeMount]) -> Vec<String> {
+    let root = resolved(input.worktree.as_path());
+    let own = service.volumes.iter().filter(|mount| mount.kind == "bind" && !mount.read_only);
+    let own = own.filter_map(|mount| Some((mount.source.as_deref()?, mount.target.as_deref()?)));
+    let added = mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite);
+    let added = added.map(|mount| (mount.source.as_str(), mount.target.as_str()));
+    own.chain(added)
+        // A link of the repository's may lead to the whole of it, too.
+        .filter(|(source, _)| resolved(&input.worktree.as_path().join(source)) == root)
+        .map(|(_, target)| format!("{}/.git", target.trim_end_matches('/')))
         .collect()
 }
 

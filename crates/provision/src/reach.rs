@@ -5,16 +5,17 @@
 //! for what was not there before. A setting that is not known to stay inside counts as a request.
 
 mod build;
+mod mounts;
 mod place;
 mod service;
 mod shared;
 mod sources;
 
+pub(crate) use place::resolved;
 pub use sources::{HostVariables, RemoteFiles, SourceScan, VariableValue, scan as scan_sources};
 
 use crate::overriding::{CollisionChoice, OverrideInput, is_of};
 use crate::stack::Redactor;
-use palisade_config::infra::MountAccess;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, printable};
 use palisade_host::digest::Digest;
 use std::collections::BTreeSet;
@@ -63,6 +64,11 @@ enum Reach {
         path: PathBuf,
         access: BindAccess,
     },
+    /// The source of somebody's mount that it can make a link to any other path.
+    Moves {
+        path: PathBuf,
+        of: String,
+    },
     /// A file or directory outside the worktree that is read when the services are made.
     Reads {
         what: &'static str,
@@ -93,7 +99,7 @@ enum Reach {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BindAccess {
     ReadOnly,
     ReadWrite,
@@ -112,16 +118,7 @@ pub fn host_requests(input: &OverrideInput<'_>, redactor: &Redactor) -> HostRequ
         service::look(&mut found, &Asker::Service(name.clone()), service, names);
     }
     shared::look(&mut found, model, names);
-    for mount in input.mounts {
-        let asker = Asker::Service(mount.service.clone());
-        let access = match mount.access {
-            MountAccess::ReadOnly => BindAccess::ReadOnly,
-            MountAccess::ReadWrite => BindAccess::ReadWrite,
-        };
-        if let place::Place::Outside(path) = place::of(worktree, mount.source.as_str().as_ref()) {
-            found.add(&asker, Reach::Bind { path, access });
-        }
-    }
+    mounts::look(&mut found, input);
     if let Some(name) = input.otel.and_then(|otel| otel.network.clone()) {
         found.add(&Asker::Infra, Reach::Existing { what: "network", name });
     }
@@ -218,6 +215,10 @@ impl fmt::Display for Reach {
             Self::Bind { path, access: BindAccess::ReadOnly } => write!(f, "reads {}", path.display()),
             Self::Bind { path, access: BindAccess::ReadWrite } => {
                 write!(f, "reads and writes {}", path.display())
+            }
+            Self::Moves { path, of } => {
+                let path = path.display();
+                write!(f, "can make {path}, which {of} has mounted, lead to any path of this machine")
             }
             Self::Reads { what, path } => write!(f, "takes its {what} from {}", path.display()),
             Self::Variable(name) => write!(f, "takes {name} from your environment"),

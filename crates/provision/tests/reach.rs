@@ -115,7 +115,7 @@ services:
     environment: {A: b}
     env_file: [{path: .env.dev, required: false}]
     ports: ['127.0.0.1:8080:80']
-    volumes: ['.:/app', 'data:/data', '/anonymous', {type: tmpfs, target: /t}]
+    volumes: ['./src:/app', '.:/whole:ro', 'data:/data', '/anonymous', {type: tmpfs, target: /t}]
     networks: {default: {aliases: [x]}, back: }
     depends_on: {db: {condition: service_healthy}}
     extra_hosts: ['host.docker.internal:host-gateway']

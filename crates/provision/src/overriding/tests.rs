@@ -110,3 +110,34 @@ fn services_that_there_are_not_are_told_all_at_once() {
         format!("there is no service apo in [sandbox.mounts]; {services}")
     );
 }
+
+#[test]
+fn the_git_file_is_out_of_reach_however_the_whole_worktree_is_mounted() {
+    let root = tempfile::tempdir().unwrap();
+    let worktree = HostPath::new(root.path().canonicalize().unwrap()).unwrap();
+    std::os::unix::fs::symlink(".", worktree.join("self")).unwrap();
+    let bind =
+        |path: &str| serde_json::json!({"type": "bind", "source": worktree.join(path), "target": "/in"});
+    let model: Model = serde_json::from_value(serde_json::json!({"name": "p", "services": {
+        "linked": {"volumes": [bind("self")]}, "part": {"volumes": [bind("src")]}, "added": {}}}))
+    .unwrap();
+    let mounts = [CodeMount {
+        source: ProjectPath::new("self").unwrap(),
+        access: MountAccess::ReadWrite,
+        ..mount("added")
+    }];
+    let input = OverrideInput {
+        model: &model,
+        inactive: &[],
+        worktree: &worktree,
+        mounts: &mounts,
+        otel: None,
+        secrets: &[],
+        ports: &[],
+        collisions: CollisionChoice::Leave,
+    };
+    let part = |name: &str| service_part(&input, name, &model.services[name], None).fenced_git;
+    assert_eq!(part("linked"), ["/in/.git"]);
+    assert_eq!(part("added"), ["/app/src/.git"]);
+    assert_eq!(part("part"), [""; 0]);
+}

@@ -22,32 +22,51 @@ pub(super) fn of(worktree: &HostPath, path: &Path) -> Place {
 }
 
 /// Follows links one at a time. What cannot be followed any further stays as it is written, which lies outside.
-pub(super) fn resolved(path: &Path) -> PathBuf {
-    let mut at = PathBuf::from("/");
-    let mut rest: VecDeque<OsString> = components(path);
-    let mut links = 0;
-    while let Some(part) = rest.pop_front() {
-        if part == ".." {
-            at.pop();
-            continue;
-        }
-        let next = at.join(&part);
-        match std::fs::read_link(&next) {
-            Ok(target) if links < MOST_LINKS => {
-                links += 1;
-                if target.is_absolute() {
-                    at = PathBuf::from("/");
-                }
-                for part in components(&target).into_iter().rev() {
-                    rest.push_front(part);
-                }
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    Way::along(path).end
+}
+
+/// The way that a path leads.
+pub(super) struct Way {
+    /// Where each link on it is. Whoever can put another there decides where the rest leads.
+    pub(super) links: Vec<PathBuf>,
+    pub(super) end: PathBuf,
+}
+
+impl Way {
+    pub(super) fn along(path: &Path) -> Self {
+        let mut at = PathBuf::from("/");
+        let mut rest: VecDeque<OsString> = components(path);
+        let mut links = Vec::new();
+        while let Some(part) = rest.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
             }
-            // A loop: nobody can open it, and it is not the worktree's.
-            Ok(_) => return path.to_owned(),
-            Err(_) => at = next,
+            let next = at.join(&part);
+            match std::fs::read_link(&next) {
+                Ok(target) if links.len() < MOST_LINKS => {
+                    links.push(next);
+                    if target.is_absolute() {
+                        at = PathBuf::from("/");
+                    }
+                    for part in components(&target).into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                }
+                // A loop: nobody can open it, and it is not the worktree's.
+                Ok(_) => return Self { links, end: path.to_owned() },
+                Err(_) => at = next,
+            }
         }
+        Self { links, end: at }
     }
-    at
+
+    /// Whether it can be made to lead elsewhere by whoever writes below this directory, whose links are followed.
+    pub(super) fn can_be_moved_from(&self, directory: &Path) -> bool {
+        let below = |place: &PathBuf| place != directory && place.starts_with(directory);
+        self.links.iter().chain([&self.end]).any(below)
+    }
 }
 
 fn components(path: &Path) -> VecDeque<OsString> {

@@ -1,8 +1,7 @@
-//! What one service asks of the host.
+//! What one service asks of the host, but for its mounts.
 
-use super::place::{self, Place};
-use super::{Asker, BindAccess, FixedNames, Found, Reach, build, is_nothing};
-use crate::stack::{ModelService, ServiceMount};
+use super::{Asker, FixedNames, Found, Reach, build, is_nothing};
+use crate::stack::ModelService;
 use serde_json::Value;
 
 /// Settings that stay inside the container, or limit it. Whatever is not here and not looked at is a request.
@@ -86,9 +85,6 @@ pub(super) fn look(found: &mut Found<'_>, asker: &Asker, service: &ModelService,
         Some(mode) => found.add(asker, Reach::Existing { what: "network", name: mode.to_owned() }),
         None => {}
     }
-    for mount in &service.volumes {
-        bind(found, asker, mount);
-    }
     if let Some(build) = &service.build {
         build::look(found, asker, build);
         // Whatever has that name on the engine is replaced, for every other project, too.
@@ -157,28 +153,6 @@ fn shared(found: &mut Found<'_>, asker: &Asker, kind: &'static str, value: &Valu
         Some("host") => namespace(found, asker, kind, "the host"),
         Some(other) => namespace(found, asker, kind, other),
         None => found.setting(asker, kind, value),
-    }
-}
-
-fn bind(found: &mut Found<'_>, asker: &Asker, mount: &ServiceMount) {
-    match mount.kind.as_str() {
-        "volume" | "tmpfs" => return,
-        "bind" => {}
-        other => {
-            let value = mount.source.clone().unwrap_or_default();
-            return found.setting(asker, format!("a mount of type {other}"), &value.into());
-        }
-    }
-    let source = mount.source.as_deref().unwrap_or("/");
-    if let Place::Outside(path) = place::of(found.worktree, source.as_ref()) {
-        let access = if mount.read_only { BindAccess::ReadOnly } else { BindAccess::ReadWrite };
-        found.add(asker, Reach::Bind { path, access });
-    }
-    let propagation = mount.rest.get("bind").and_then(|bind| bind.get("propagation"));
-    if let Some(propagation) =
-        propagation.filter(|it| !is_nothing(it) && !matches!(it.as_str(), Some("private" | "rprivate")))
-    {
-        found.setting(asker, "the propagation of a mount", propagation);
     }
 }
 

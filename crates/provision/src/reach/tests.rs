@@ -253,7 +253,7 @@ fn without_anybody_to_ask_the_flag_is_named() {
 
 #[test]
 fn what_an_override_adds_is_asked_for_and_what_it_undoes_is_not() {
-    use palisade_config::infra::{CodeMount, Otel};
+    use palisade_config::infra::{CodeMount, MountAccess, Otel};
     use palisade_core::{GuestPath, ProjectPath};
     let root = tempfile::tempdir().unwrap();
     let worktree = HostPath::new(root.path().canonicalize().unwrap()).unwrap();
@@ -294,4 +294,55 @@ fn what_an_override_adds_is_asked_for_and_what_it_undoes_is_not() {
             "volume v uses the volume fixed, which is not its own",
         ]
     );
+}
+
+#[test]
+fn a_mount_that_can_be_made_to_lead_elsewhere_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let worktree = HostPath::new(root.path().canonicalize().unwrap()).unwrap();
+    std::os::unix::fs::symlink(".", worktree.join("whole")).unwrap();
+    std::os::unix::fs::symlink("data/sub", worktree.join("link")).unwrap();
+    let told = |services: Value| {
+        let model =
+            json!({"name": "p", "services": services, "secrets": {"s": {"file": worktree.join("keys/s")}}});
+        let model: Model = serde_json::from_value(model).unwrap();
+        let (mounts, otel, collisions) = (&[], None, CollisionChoice::Leave);
+        let (inactive, secrets, ports) = (&[], &[], &[]);
+        let input = OverrideInput {
+            model: &model,
+            inactive,
+            worktree: &worktree,
+            mounts,
+            otel,
+            secrets,
+            ports,
+            collisions,
+        };
+        let found = host_requests(&input, &Redactor::default());
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let bind = |path: &str, read_only: bool| json!({"type": "bind", "source": worktree.join(path), "target": "/x", "read_only": read_only});
+    let both = |one: Value, other: Value| json!({"a": {"volumes": [one]}, "b": {"volumes": [other]}});
+    let moves = |path: &str, of: &str| {
+        format!("service a can make {path}, which {of} has mounted, lead to any path of this machine")
+    };
+    let nothing: [String; 0] = [];
+
+    // What cannot be written, or lies elsewhere, moves nothing; and nobody inside moves what is mounted itself.
+    assert_eq!(told(both(bind("", true), bind("data", false))), nothing);
+    assert_eq!(told(both(bind("src", false), bind("data", false))), nothing);
+    assert_eq!(told(both(bind("data", false), bind("data", false))), nothing);
+    assert_eq!(told(both(bind("data/sub/x", false), bind("data/sub", true))), nothing);
+    assert_eq!(
+        told(both(bind("data", false), bind("data/deep/x", true))),
+        [moves("data/deep/x", "service b")]
+    );
+    // At whatever place of the way the link can be put.
+    assert_eq!(told(both(bind("data", false), bind("link", true))), [moves("link", "service b")]);
+    assert_eq!(told(both(bind("keys", false), bind("src", false))), [moves("keys/s", "secret s")]);
+    let whole = [moves("keys/s", "secret s"), moves("whole", "service a")];
+    assert_eq!(told(both(bind("whole", false), bind("whole", true))).len(), 3);
+    assert_eq!(told(json!({"a": {"volumes": [bind("whole", false)]}})), whole);
+    assert_eq!(told(both(bind(".git", true), bind("src", false))), nothing);
+    assert_eq!(told(both(bind(".git", false), bind("src", false))), ["service a reads and writes .git"]);
 }
