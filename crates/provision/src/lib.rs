@@ -63,8 +63,8 @@ pub use slots::{Claim, MOST_SLOTS, Slot, SlotError, SlotNumber, SlotRecord, Slot
 pub use stack::{
     Build, ComposeEnvironment, ContainerHealth, ContainerState, FailedService, LogRange, Model, ModelNetwork,
     ModelService, ModelSource, ModelVolume, OLDEST_COMPOSE, Progress, PublishedPort, PublishedState,
-    Recreate, Redactor, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState, Stack,
-    StackError, StackPatience, Volumes, project_name,
+    Recreate, Redactor, Rendered, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState,
+    Stack, StackError, StackPatience, Volumes, project_name,
 };
 pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

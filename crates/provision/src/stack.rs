@@ -3,6 +3,8 @@
 //! Invariants:
 //! - Compose gets the variables it is given here and no others: of the host's environment only what programs need to
 //!   run, so that a repository's files reach no variable of the user's that was not granted.
+//! - What was rendered and looked at is what is started: Compose gets that text, and does not read the project's files,
+//!   which services can write, a second time.
 //! - Nothing secret is in a command line. What Compose says is redacted before anybody sees it.
 //! - Whoever drops a call ends Compose with all its helpers. What it has made by then carries the project's name, so
 //!   that the next `up` goes on with it and `down` removes it.
@@ -20,7 +22,7 @@ pub use environment::ComposeEnvironment;
 pub(crate) use environment::is_needed;
 pub use error::{FailedService, StackError};
 pub use model::{
-    Build, Model, ModelNetwork, ModelService, ModelSource, ModelVolume, PublishedPort, ServiceMount,
+    Build, Model, ModelNetwork, ModelService, ModelSource, ModelVolume, PublishedPort, Rendered, ServiceMount,
 };
 pub use progress::Progress;
 pub use redaction::Redactor;
@@ -46,6 +48,8 @@ pub struct Stack {
     /// The compose project: `shop-1`. See [`project_name`].
     pub project: String,
     pub compose_file: HostPath,
+    /// The services in place of the compose file, once they were rendered and looked at.
+    pub rendered: Option<Rendered>,
     /// None before it is planned.
     pub override_file: Option<HostPath>,
     /// Later ones win.
@@ -105,7 +109,7 @@ impl Stack {
     pub async fn render(&self) -> Result<Model, StackError> {
         let ended = self.compose(&["config", "--format", "json"]).answer(self.patience.answer).await?;
         let rendered = ended.success("render the compose file").map_err(StackError::of_render);
-        match rendered.and_then(|rendered| Model::read(&rendered)) {
+        match rendered.and_then(Model::read) {
             Ok(model) => Ok(model),
             // One that is missing or too old would complain about anything but that.
             Err(error) => Err(self.check_version().await.err().unwrap_or(error)),

@@ -331,3 +331,38 @@ fn two_slots_of_a_project_that_fixes_everything_run_side_by_side() {
     other.down().unwrap();
     docker(&["network", "rm", &mark]);
 }
+
+#[test]
+fn what_was_rendered_is_what_is_started_whatever_becomes_of_the_files() {
+    requires!(docker, compose);
+    let compose = "\
+services:
+  api:
+    image: palisade-services
+    command: ['sh', '-c', 'exec sleep 1000 # $${ODD} ${ODD}']
+    stop_grace_period: 0s
+    env_file: [own.env]
+    environment: {A: 'x$$y'}
+    ports: ['80']
+";
+    let mut project = Project::new(compose);
+    project.write("worktree/own.env", "OWN=as rendered\n");
+    project.env_file(".env.secrets", "ODD='o$d\"d'\n");
+    let rendered = project.render().unwrap().rendered().clone();
+    project.write(
+        "worktree/docker-compose.yml",
+        "services: {api: {image: palisade-services, privileged: true}}\n",
+    );
+    project.write("worktree/own.env", "OWN=another\n");
+    project.override_file("services: {api: {ports: !override [], environment: {ODD: null}}}\n");
+    project.stack.rendered = Some(rendered);
+    project.up().0.unwrap();
+    let container = format!("{}-api-1", project.stack.project);
+    let format = "{{.HostConfig.Privileged}} {{json .Config.Cmd}} {{json .HostConfig.PortBindings}}";
+    let told = docker(&["inspect", "--format", format, &container]);
+    assert_eq!(told.trim(), r#"false ["sh","-c","exec sleep 1000 # ${ODD} o$d\"d"] {}"#);
+    let inside = docker(&["exec", &container, "cat", "/proc/1/environ"]);
+    for variable in ["A=x$y\0", "OWN=as rendered\0", "ODD=o$d\"d\0"] {
+        assert!(inside.contains(variable), "{inside:?}");
+    }
+}

@@ -71,6 +71,8 @@ impl Provisioner {
         }
         replace(slot, OVERRIDE, &text)?;
         stack.override_file = Some(slot.directory.join(OVERRIDE));
+        // What was agreed to is what is started, whatever becomes of the files from here on.
+        stack.rendered = Some(model.rendered().clone());
         Ok(stack)
     }
 }

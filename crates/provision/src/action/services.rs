@@ -150,6 +150,7 @@ impl Provisioner {
             docker: "docker".into(),
             project: slot.record.compose_project.clone(),
             compose_file: slot.record.worktree.clone(),
+            rendered: None,
             override_file: None,
             env_files: Vec::new(),
             worktree: slot.record.worktree.clone(),

@@ -1,5 +1,7 @@
 //! The services as Compose rendered them: what this program looks at by name, and the rest as it is.
 //!
+//! The text is kept as well, so that what was looked at is what is started, whatever becomes of the files.
+//!
 //! Values of variables are left where they are read, since they are secrets as often as not; only names stay. `Debug`
 //! shows names alone, for the rest may hold what was interpolated.
 
@@ -25,6 +27,18 @@ pub struct Model {
     #[serde(flatten)]
     /// What is not looked at by name, by its key.
     pub rest: BTreeMap<String, Value>,
+    #[serde(skip)]
+    text: Rendered,
+}
+
+/// The rendered services as Compose wrote them, and as it reads them again. Holds secrets.
+#[derive(Clone, Default)]
+pub struct Rendered(Vec<u8>);
+
+impl Rendered {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
 }
 
 #[derive(Deserialize)]
@@ -135,9 +149,16 @@ pub struct ModelSource {
 }
 
 impl Model {
-    pub(super) fn read(rendered: &[u8]) -> Result<Self, StackError> {
-        serde_json::from_slice(rendered)
-            .map_err(|error| StackError::Unreadable { reason: palisade_core::printable(&error.to_string()) })
+    pub(super) fn read(rendered: Vec<u8>) -> Result<Self, StackError> {
+        let mut model: Self = serde_json::from_slice(&rendered).map_err(|error| StackError::Unreadable {
+            reason: palisade_core::printable(&error.to_string()),
+        })?;
+        model.text = Rendered(rendered);
+        Ok(model)
+    }
+
+    pub fn rendered(&self) -> &Rendered {
+        &self.text
     }
 }
 
@@ -176,4 +197,4 @@ macro_rules! reticent {
     };
 }
 
-reticent!(ServiceMount, Build, ModelNetwork, ModelVolume, ModelSource);
+reticent!(Rendered, ServiceMount, Build, ModelNetwork, ModelVolume, ModelSource);

@@ -4,24 +4,28 @@
 //! program however that ends. Docker's own program starts Compose as another process, which outlives a signal to the
 //! first.
 
-use super::{Stack, StackError};
+use super::{Rendered, Stack, StackError};
 use crate::child::{Group, bounded};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 /// A rendered file of a hundred services is some hundred kilobytes; this bounds what a repository can make us read.
 const MOST_ANSWER: u64 = 64 << 20;
 /// A line that is longer is shown in pieces.
 const LONGEST_LINE: usize = 16 * 1024;
+/// What Compose calls it where a file is named.
+const STANDARD_INPUT: &str = "-";
 
 /// One call of Compose, ready to start.
 pub(super) struct Compose<'a> {
     stack: &'a Stack,
     command: Command,
+    /// What it reads from its standard input.
+    input: Option<Vec<u8>>,
 }
 
 pub(super) struct Ended {
@@ -34,9 +38,13 @@ impl<'a> Compose<'a> {
     /// With the project's files, and without anything meant for a terminal in what it says.
     pub(super) fn of(stack: &'a Stack, arguments: &[&str]) -> Self {
         let mut words: Vec<&std::ffi::OsStr> = Vec::new();
-        let files = [Some(&stack.compose_file), stack.override_file.as_ref()];
-        for file in files.into_iter().flatten() {
-            words.extend(["--file".as_ref(), file.as_path().as_os_str()]);
+        let services = match stack.rendered {
+            Some(_) => STANDARD_INPUT.as_ref(),
+            None => stack.compose_file.as_path().as_os_str(),
+        };
+        let overriding = stack.override_file.as_ref().map(|file| file.as_path().as_os_str());
+        for file in std::iter::once(services).chain(overriding) {
+            words.extend(["--file".as_ref(), file]);
         }
         for file in &stack.env_files {
             words.extend(["--env-file".as_ref(), file.as_path().as_os_str()]);
@@ -50,6 +58,7 @@ impl<'a> Compose<'a> {
         words.extend(["--progress", "plain", "--ansi", "never"].map(std::ffi::OsStr::new));
         let mut compose = Self::bare(stack, &[]);
         compose.command.args(words).args(arguments).current_dir(&stack.worktree);
+        compose.input = stack.rendered.clone().map(Rendered::into_bytes);
         compose
     }
 
@@ -70,7 +79,7 @@ impl<'a> Compose<'a> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true).process_group(0);
         ends_with_us(&mut command);
-        Self { stack, command }
+        Self { stack, command, input: None }
     }
 
     /// A variable for this call alone, which wins over the env files.
@@ -132,9 +141,16 @@ impl<'a> Compose<'a> {
     }
 
     fn spawn(mut self) -> Result<(Child, Group), StackError> {
+        if self.input.is_some() {
+            self.command.stdin(Stdio::piped());
+        }
         match self.command.spawn() {
-            Ok(child) => {
+            Ok(mut child) => {
                 let group = Group::of(&child);
+                if let (Some(input), Some(mut pipe)) = (self.input, child.stdin.take()) {
+                    // Beside the reading, since it may be more than a pipe holds. Whoever does not read it has said why.
+                    tokio::spawn(async move { pipe.write_all(&input).await });
+                }
                 Ok((child, group))
             }
             Err(error) if error.kind() == ErrorKind::NotFound && self.stack.worktree.as_path().is_dir() => {

@@ -29,6 +29,7 @@ impl Project {
             docker: "docker".into(),
             project,
             compose_file: place("worktree/docker-compose.yml"),
+            rendered: None,
             override_file: None,
             env_files: Vec::new(),
             worktree: place("worktree"),
