@@ -13,6 +13,7 @@ mod env_file;
 mod examples;
 mod feature;
 mod files;
+mod foreign;
 mod health;
 mod interpolation;
 mod onboarding;

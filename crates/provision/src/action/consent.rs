@@ -8,6 +8,7 @@ use super::event::{Answer, Doing, Event, Question, Surface};
 use super::start::replace;
 use super::{ProvisionError, Provisioner};
 use crate::compose::ComposeFile;
+use crate::foreign;
 use crate::overriding::{self, CollisionChoice, OverrideInput, ScopedSecret, SlotCollision, SlotPort};
 use crate::reach::{self, HostRequests, HostVariables, NotAgreed, RemoteFiles, VariableValue};
 use crate::secrets::ResolvedSecret;
@@ -155,7 +156,7 @@ fn slot_ports(slot: &Slot, infra: &Infra) -> Vec<SlotPort> {
 
 /// Services that no profile asks for: there, and not rendered.
 fn inactive(stack: &Stack, model: &Model) -> Vec<String> {
-    let text = std::fs::read_to_string(&stack.compose_file).unwrap_or_default();
+    let text = foreign::read_text(stack.compose_file.as_path()).unwrap_or_default();
     let services = ComposeFile::read(text).map(|file| file.services).unwrap_or_default();
     services
         .into_iter()

@@ -4,6 +4,7 @@ use super::event::{Content, Counts, Doing, Event, ReportedSecret, Surface};
 use super::surroundings::{bases, infra, passed, turn};
 use super::{Options, ProvisionError, Provisioner, files};
 use crate::env_file;
+use crate::foreign;
 use crate::secrets::{self, DeclaredSecret, ResolvedSecret, SecretFailure};
 use crate::slots::{Slot, Stage};
 use crate::stack::Recreate;
@@ -146,7 +147,7 @@ pub(super) fn replace(slot: &Slot, name: &str, text: &str) -> Result<(), Provisi
 /// Says which file counts where the two working trees have different ones, since nobody would guess.
 fn tell_differences(slot: &Slot, main: &HostPath, infra: &Infra, surface: &mut dyn Surface) {
     let mut compare = |file: &ProjectPath, counts: Counts| {
-        let read = |root: &HostPath| std::fs::read(root.join(file.as_str())).ok();
+        let read = |root: &HostPath| foreign::read(root.join(file.as_str()).as_path()).ok();
         let (ours, theirs) = (read(main), read(&slot.record.worktree));
         if theirs.is_some() && ours != theirs {
             surface.tell(Event::Differs { file: file.clone(), counts });

@@ -6,17 +6,17 @@
 
 use super::place::{self, Place};
 use super::{Asker, Found, HostRequests, Reach};
+use crate::foreign;
 use crate::interpolation::{Otherwise, references};
 use crate::stack::Redactor;
 use crate::yaml::{Kind, NodeId, Tree};
 use palisade_core::{HostPath, VariableName};
 use std::collections::{BTreeSet, HashSet};
-use std::io::Read as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// More files than any project takes its services from.
 const MOST_FILES: usize = 200;
-const MOST_BYTES: u64 = 4 << 20;
 
 /// What is known of variables before Compose is started.
 pub trait HostVariables {
@@ -62,6 +62,8 @@ pub fn scan(compose_file: &HostPath, worktree: &HostPath, variables: &dyn HostVa
         seen: HashSet::new(),
         waiting: vec![(compose_file.as_path().to_owned(), worktree.as_path().to_owned())],
     };
+    // It may itself be a link of the repository's.
+    scan.found.reads(&Asker::File, "services", &compose_file.as_path().to_string_lossy());
     while let Some((file, directory)) = scan.waiting.pop() {
         if scan.seen.len() >= MOST_FILES {
             scan.opaque("more files than can be looked through");
@@ -91,8 +93,11 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn file(&mut self, file: &Path, directory: &Path) {
         let shown = file.strip_prefix(self.found.worktree.as_path()).unwrap_or(file).display().to_string();
-        let Some(text) = read(file) else { return };
-        let Ok(text) = text else { return self.opaque(&shown) };
+        let text = match foreign::read_text(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(_) => return self.opaque(&shown),
+        };
         // Compose merges the documents of a file; only the first is looked through here.
         if has_several_documents(&text) {
             self.opaque(&shown);
@@ -217,17 +222,6 @@ impl Scan<'_> {
         let withheld = names.iter().filter(|name| self.known.is_withheld(name));
         self.variables.extend(withheld.filter_map(|name| VariableName::new(name).ok()));
     }
-}
-
-/// `None` when it is not there; an error when it cannot be read as a text of reasonable size.
-fn read(file: &Path) -> Option<Result<String, ()>> {
-    let metadata = file.metadata().ok()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return Some(Err(()));
-    }
-    let mut bytes = Vec::new();
-    let opened = std::fs::File::open(file).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
-    Some(opened.map_err(|_| ()).and_then(|_| String::from_utf8(bytes).map_err(|_| ())))
 }
 
 fn has_several_documents(text: &str) -> bool {
@@ -378,6 +372,16 @@ secrets: {s: {environment: MY_SECRET}}
             ]
         );
         assert_eq!((scan.variables.len(), scan.remote), (5, RemoteFiles::Some));
+    }
+
+    #[test]
+    fn a_compose_file_that_is_a_link_to_elsewhere_is_a_request() {
+        let root = tempfile::tempdir().unwrap();
+        let worktree = HostPath::new(root.path().canonicalize().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/nonexistent/c.yml", worktree.join("c.yml")).unwrap();
+        let scan = scan(&worktree.join("c.yml"), &worktree, &Known);
+        let told: Vec<String> = scan.requests.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["the compose file takes its services from /nonexistent/c.yml"]);
     }
 
     #[test]
