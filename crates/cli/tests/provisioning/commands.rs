@@ -124,6 +124,26 @@ fn work_that_is_not_committed_is_never_removed_unasked() {
 }
 
 #[test]
+fn a_directory_that_git_knows_nothing_of_is_not_removed_unasked() {
+    requires!(git);
+    let project = wellness();
+    project.op("echo '[ERROR] You are not currently signed in.' >&2; exit 1");
+    assert_eq!(project.run(["impl", "ux/M1"]).code, 5);
+    std::fs::write(tree(&project).join("notes"), "mine").unwrap();
+    project.git("rm -r .git/worktrees");
+    let refused = project.run(["done", "ux/M1"]);
+    let told = format!(
+        "error: {} is no worktree that git knows of, so nobody knows what would be lost with it\n\
+         hint: move it away, or have it removed with all that is in it: palisade done ux/M1 --force\n",
+        tree(&project).display()
+    );
+    assert_eq!((refused.code, refused.stderr), (7, told));
+    assert!(tree(&project).join("notes").exists());
+    project.run(["done", "ux/M1", "--force"]).ok();
+    assert!(!tree(&project).exists());
+}
+
+#[test]
 fn a_file_that_was_changed_in_the_worktree_is_kept_until_asked() {
     requires!(docker, compose, git);
     let project = wellness();

@@ -69,6 +69,8 @@ pub enum ProvisionError {
     Ambiguous { feature: Feature, projects: Vec<String> },
     #[error("{worktree} holds work that nobody else has:{}", listed(.work))]
     UnfinishedWork { feature: Feature, worktree: HostPath, work: Box<Unfinished> },
+    #[error("{path} is no worktree that git knows of, so nobody knows what would be lost with it")]
+    NotAWorktree { feature: Feature, path: HostPath },
     #[error("{worktree} could not be removed whole: {source}")]
     NotRemoved {
         worktree: HostPath,
@@ -171,6 +173,7 @@ impl Diagnostic for ProvisionError {
             Self::UnknownFeature { .. } => "feature-not-found",
             Self::Ambiguous { .. } => "feature-ambiguous",
             Self::UnfinishedWork { .. } => "unfinished-work",
+            Self::NotAWorktree { .. } => "not-a-worktree",
             Self::NotRemoved { .. } => "worktree-not-removed",
             Self::Io { .. } | Self::Slot(SlotError::Io { .. }) => "io",
         }
@@ -202,6 +205,7 @@ impl Diagnostic for ProvisionError {
             | Self::Running { .. }
             | Self::Busy { .. }
             | Self::BeingRemoved { .. }
+            | Self::NotAWorktree { .. }
             | Self::UnfinishedWork { .. } => ExitCode::Conflict,
             Self::Git(_)
             | Self::Io { .. }
@@ -262,6 +266,9 @@ impl Diagnostic for ProvisionError {
                     "or give up what is not committed; the branch stays: palisade done {feature} --force"
                 ),
             ],
+            Self::NotAWorktree { feature, .. } => one(format!(
+                "move it away, or have it removed with all that is in it: palisade done {feature} --force"
+            )),
             Self::Slot(SlotError::NoneFree { .. }) => {
                 one("end what listens there, or a sandbox: palisade slots, palisade done NAME/MILESTONE"
                     .into())

@@ -73,6 +73,7 @@ impl Provisioner {
             && force == Force::KeepWork
             && slot.record.stage != Stage::Removing
         {
+            self.refuse_strange(trees, &slot).await?;
             self.refuse_unfinished(trees, &slot.record.worktree, &slot.record.feature, &slot.record.files)
                 .await?;
         }
@@ -128,6 +129,18 @@ impl Provisioner {
         self.remove_worktree(&path, Some(&trees), surface).await?;
         surface.tell(Event::WorktreeRemoved { path, branch: feature.branch().clone() });
         Ok(())
+    }
+
+    /// What lies where the worktree was, and is none that git knows of, may be anything of anybody's.
+    async fn refuse_strange(&self, trees: &Worktrees, slot: &Slot) -> Result<(), ProvisionError> {
+        let path = &slot.record.worktree;
+        // Nothing was there when the slot was taken: a beginning that was cut off.
+        let ours = slot.record.stage == Stage::Claimed || std::fs::symlink_metadata(path).is_err();
+        if ours || trees.at(path).await?.is_some() {
+            return Ok(());
+        }
+        let (feature, path) = (slot.record.feature.clone(), path.clone());
+        Err(ProvisionError::NotAWorktree { feature, path })
     }
 
     async fn refuse_unfinished(
