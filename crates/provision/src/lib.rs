@@ -65,7 +65,7 @@ pub use stack::{
     Build, ComposeEnvironment, ContainerHealth, ContainerState, FailedService, LogRange, Model, ModelNetwork,
     ModelService, ModelSource, ModelVolume, OLDEST_COMPOSE, Progress, PublishedPort, PublishedState,
     Recreate, Redactor, Rendered, ScopeCheckError, ScopeError, ScopeViolation, ServiceMount, ServiceState,
-    Stack, StackError, StackPatience, Volumes, project_name,
+    Stack, StackError, StackPatience, Volumes,
 };
 pub use suggestion::{Additions, Heading, How, Provided};
 pub use yaml::YamlError;

@@ -45,7 +45,7 @@ const LAST_LINES: usize = 20;
 pub struct Stack {
     /// `docker`, or where it is.
     pub docker: PathBuf,
-    /// The compose project: `shop-1`. See [`project_name`].
+    /// The compose project: `shop-1-3f09ac`.
     pub project: String,
     pub compose_file: HostPath,
     /// The services in place of the compose file, once they were rendered and looked at.
@@ -269,25 +269,6 @@ impl Stack {
     }
 }
 
-/// The compose project of a slot. Compose knows only lower case, digits, `-` and `_`; a name that must be changed for it
-/// gets a mark of the original, so that two slots never share a project.
-pub fn project_name(slot: &str) -> String {
-    let fits = |character: char| matches!(character, 'a'..='z' | '0'..='9' | '-' | '_');
-    let lower: String = slot
-        .chars()
-        .map(
-            |character| {
-                if fits(character.to_ascii_lowercase()) { character.to_ascii_lowercase() } else { '-' }
-            },
-        )
-        .collect();
-    if lower == slot {
-        return lower;
-    }
-    let digest = palisade_host::digest::Digest::of_bytes(slot.as_bytes());
-    format!("{lower}-{:.8}", digest.to_string())
-}
-
 /// `2.26.1-4` and `2.29.0-desktop.1` alike.
 fn version(text: &str) -> Option<(u32, u32, u32)> {
     let mut numbers = text.split(['.', '-', '+']).map(|part| part.parse().ok());
@@ -297,14 +278,6 @@ fn version(text: &str) -> Option<(u32, u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_project_is_named_as_its_slot_and_never_as_another_one() {
-        assert_eq!(project_name("wellness-agent-1"), "wellness-agent-1");
-        let changed = ["Shop-1", "shop.x-1", "shop-x-1", "SHOP-1"].map(project_name);
-        assert_eq!(changed.iter().collect::<std::collections::HashSet<_>>().len(), 4);
-        assert!(changed[0].starts_with("shop-1-"));
-    }
 
     #[test]
     fn versions_of_every_distribution_are_read() {
