@@ -16,6 +16,16 @@ pub fn quoted(word: &OsStr) -> OsString {
     OsString::from_vec(text)
 }
 
+/// One word of a command that a person is shown, in quotes only where it needs them.
+pub fn shown(word: &OsStr) -> String {
+    let text = crate::printable(&word.to_string_lossy());
+    let plain = |character: char| character.is_alphanumeric() || "/._-+,:@%=".contains(character);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    quoted(OsStr::new(&text)).to_string_lossy().into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,6 +34,19 @@ mod tests {
     fn a_quote_is_the_only_byte_that_needs_care() {
         for (word, expected) in [("", "''"), ("a b$`\\\n", "'a b$`\\\n'"), ("it's", "'it'\\''s'")] {
             assert_eq!(quoted(OsStr::new(word)), expected);
+        }
+    }
+
+    #[test]
+    fn a_word_is_shown_in_quotes_where_it_needs_them() {
+        for (word, expected) in [
+            ("/home/me/shop-impl-x", "/home/me/shop-impl-x"),
+            ("/home/me/my shop", "'/home/me/my shop'"),
+            ("a;b", "'a;b'"),
+            ("~x", "'~x'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shown(OsStr::new(word)), expected);
         }
     }
 }

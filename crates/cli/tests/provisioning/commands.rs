@@ -130,6 +130,9 @@ fn a_directory_that_git_knows_nothing_of_is_not_removed_unasked() {
     project.op("echo '[ERROR] You are not currently signed in.' >&2; exit 1");
     assert_eq!(project.run(["impl", "ux/M1"]).code, 5);
     std::fs::write(tree(&project).join("notes"), "mine").unwrap();
+    let refused = project.run_in(&tree(&project), ["sandbox", "refresh-secrets"]);
+    assert_eq!(refused.code, 7);
+    assert!(refused.stderr.ends_with("hint: start them: palisade sandbox start\n"), "{}", refused.stderr);
     project.git("rm -r .git/worktrees");
     let refused = project.run(["done", "ux/M1"]);
     let told = format!(
@@ -243,6 +246,9 @@ fn refreshing_secrets_recreates_the_services_that_get_another_one() {
     palisade_testing::eventually("the service says something", || {
         project.run_in(&worktree, ["sandbox", "logs", "one"]).ok().stdout == "got [redacted]\n"
     });
+    let unknown = project.run_in(&worktree, ["sandbox", "logs", "won"]);
+    let told = "error: there is no service 'won' here\nhint: the services are: one, other\n";
+    assert_eq!((unknown.code, unknown.stderr.as_str()), (6, told));
     project.run_in(&worktree, ["sandbox", "refresh"]).ok();
     assert_ne!(id("other"), other);
 }

@@ -122,7 +122,9 @@ fn a_service_that_fails_is_shown_with_what_it_said_last_and_without_secrets() {
         outcome.stderr
     );
     assert!(
-        outcome.stderr.ends_with("hint: then go on, from the worktree, with: palisade sandbox start\n"),
+        outcome
+            .stderr
+            .ends_with("hint: once that is mended, go on from the worktree: palisade sandbox start\n"),
         "{}",
         outcome.stderr
     );

@@ -46,7 +46,11 @@ impl Provisioner {
         path: HostPath,
         surface: &mut dyn Surface,
     ) -> Result<(Slot, SlotTurn), ProvisionError> {
-        let there = self.look(trees, feature, &path).await?;
+        let there = match self.look(trees, feature, &path).await {
+            Ok(there) => there,
+            // What another command is making just now looks like anything but a worktree.
+            Err(error) => return Err(self.busy_with(&path)?.unwrap_or(error)),
+        };
         if let There::Worktree(tree) = &there {
             offer(tree, surface)?;
         }
@@ -76,6 +80,12 @@ impl Provisioner {
             }
         }
         Ok((slot, turn))
+    }
+
+    /// Somebody has taken a slot for this worktree since it was looked for.
+    fn busy_with(&self, path: &HostPath) -> Result<Option<ProvisionError>, ProvisionError> {
+        let slot = self.slots.all()?.into_iter().find(|slot| slot.record.worktree == *path);
+        Ok(slot.map(|slot| ProvisionError::Busy { slot: slot.record.name() }))
     }
 
     async fn make_worktree(

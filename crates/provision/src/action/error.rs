@@ -11,7 +11,7 @@ use crate::slots::SlotError;
 use crate::stack::{FailedService, ScopeCheckError, ScopeError, StackError};
 use palisade_config::ConfigError;
 use palisade_config::infra::INFRA_FILE;
-use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, ProjectPath, printable};
+use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, ProjectPath, printable, shell};
 use palisade_workspace::{BranchName, GitError, NotUsable, Unfinished};
 
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,10 @@ pub enum ProvisionError {
     InTheWay { path: HostPath },
     #[error("{worktree} exists, and its services do not run")]
     NotStarted { worktree: HostPath },
+    #[error("the services of {worktree} do not run, so there is nothing to bring up to date")]
+    NothingRuns { worktree: HostPath },
+    #[error("there is no service '{}' here", printable(.service))]
+    UnknownService { service: String, known: Vec<String> },
     #[error("the services of {feature} run already, from {worktree}")]
     Running { feature: Feature, worktree: HostPath },
     #[error("another command works on slot {slot}")]
@@ -104,6 +108,11 @@ fn listed(work: &Unfinished) -> String {
         text.push_str(&format!("\n  and {} more commits", work.more_commits));
     }
     text
+}
+
+/// A path in a command that the reader may paste into a shell.
+fn word(path: impl AsRef<std::path::Path>) -> String {
+    shell::shown(path.as_ref().as_os_str())
 }
 
 impl ProvisionError {
@@ -165,6 +174,8 @@ impl Diagnostic for ProvisionError {
             Self::OnAnotherBranch { .. } => "worktree-on-another-branch",
             Self::InTheWay { .. } => "worktree-in-the-way",
             Self::NotStarted { .. } => "services-not-started",
+            Self::NothingRuns { .. } => "services-not-running",
+            Self::UnknownService { .. } => "service-not-found",
             Self::Running { .. } => "services-running",
             Self::Busy { .. } => "sandbox-busy",
             Self::BeingRemoved { .. } => "sandbox-being-removed",
@@ -193,7 +204,9 @@ impl Diagnostic for ProvisionError {
                 ExitCode::Configuration
             }
             Self::Unmet { .. } => ExitCode::Provisioning,
-            Self::NoSandboxHere { .. } | Self::UnknownFeature { .. } => ExitCode::NotFound,
+            Self::NoSandboxHere { .. } | Self::UnknownFeature { .. } | Self::UnknownService { .. } => {
+                ExitCode::NotFound
+            }
             Self::Ambiguous { .. } => ExitCode::Usage,
             Self::Repository(_)
             | Self::Slot(SlotError::NoneFree { .. } | SlotError::Taken { .. } | SlotError::Gone { .. })
@@ -202,6 +215,7 @@ impl Diagnostic for ProvisionError {
             | Self::OnAnotherBranch { .. }
             | Self::InTheWay { .. }
             | Self::NotStarted { .. }
+            | Self::NothingRuns { .. }
             | Self::Running { .. }
             | Self::Busy { .. }
             | Self::BeingRemoved { .. }
@@ -221,7 +235,7 @@ impl Diagnostic for ProvisionError {
             Self::Config(error) => error.hints(),
             Self::Stack(error) => {
                 let mut hints = error.hints();
-                hints.push("then go on, from the worktree, with: palisade sandbox start".into());
+                hints.push("once that is mended, go on from the worktree: palisade sandbox start".into());
                 hints
             }
             Self::Health(error) => error.hints(),
@@ -238,7 +252,7 @@ impl Diagnostic for ProvisionError {
             }
             Self::NotOnboarded { .. } => one("write it once: palisade init".into()),
             Self::NoComposeFile { file, .. } => {
-                one(format!("a worktree has what is committed: git add {file} && git commit"))
+                one(format!("a worktree has what is committed: git add {} && git commit", word(file.as_str())))
             }
             Self::BranchInUse { .. } => one("work there, or choose another name or milestone".into()),
             Self::OnAnotherBranch { wanted, .. } => {
@@ -247,12 +261,17 @@ impl Diagnostic for ProvisionError {
             Self::InTheWay { .. } => one("move it away, or choose another name or milestone".into()),
             Self::NotStarted { worktree } => {
                 vec![
-                    format!("start them: cd {worktree} && palisade sandbox start"),
+                    format!("start them: cd {} && palisade sandbox start", word(worktree)),
                     "or have them started by the same command: --start".into(),
                 ]
             }
+            Self::NothingRuns { .. } => one("start them: palisade sandbox start".into()),
+            Self::UnknownService { known, .. } if known.is_empty() => {
+                one("nothing was started yet: palisade sandbox start".into())
+            }
+            Self::UnknownService { known, .. } => one(format!("the services are: {}", known.join(", "))),
             Self::Running { worktree, .. } => {
-                one(format!("look at them: cd {worktree} && palisade sandbox status"))
+                one(format!("look at them: cd {} && palisade sandbox status", word(worktree)))
             }
             Self::Busy { .. } => one("wait for it to end, then try again".into()),
             Self::BeingRemoved { feature } => one(format!("finish it: palisade done {feature}")),
@@ -275,7 +294,8 @@ impl Diagnostic for ProvisionError {
             }
             Self::Slot(SlotError::Taken { .. } | SlotError::Gone { .. }) => one("try again".into()),
             Self::NotRemoved { worktree, .. } => one(format!(
-                "a service may have left files of its own user: sudo rm -rf {worktree}, then the same command again"
+                "a service may have left files of its own user: sudo rm -rf {}, then the same command again",
+                word(worktree)
             )),
             Self::Unmet { .. }
             | Self::Unwritable(_)

@@ -21,7 +21,7 @@ impl Provisioner {
         let mut slot = self.here(directory)?;
         let _turn = turn(&mut slot)?;
         if slot.record.stage != Stage::Started {
-            return Err(ProvisionError::NotStarted { worktree: slot.record.worktree });
+            return Err(ProvisionError::NothingRuns { worktree: slot.record.worktree });
         }
         let trees = Worktrees::of(&self.git, &slot.record.repository).await?;
         let infra = infra(trees.main())?;

@@ -14,6 +14,7 @@ use crate::stack::{
 use palisade_config::infra::Infra;
 use palisade_core::{HostPath, Secret, VariableName};
 use palisade_host::fault::Step;
+use std::collections::BTreeSet;
 
 /// What the project asks for its health; on its first port when it names none.
 pub(super) fn gate(slot: &Slot, infra: &Infra) -> Option<HealthGate> {
@@ -95,7 +96,23 @@ impl Provisioner {
         line: impl FnMut(String),
     ) -> Result<(), ProvisionError> {
         let slot = self.here(directory)?;
+        if !services.is_empty() {
+            self.know(&slot, services).await?;
+        }
         Ok(self.known(&slot).logs(services, range, line).await?)
+    }
+
+    /// Refuses a service that there is not, of which Compose would only say nothing.
+    async fn know(&self, slot: &Slot, services: &[String]) -> Result<(), ProvisionError> {
+        let states = self.states(slot).await?;
+        let known: BTreeSet<String> = states.into_iter().map(|state| state.service).collect();
+        match services.iter().find(|service| !known.contains(*service)) {
+            None => Ok(()),
+            Some(service) => Err(ProvisionError::UnknownService {
+                service: service.clone(),
+                known: known.into_iter().collect(),
+            }),
+        }
     }
 
     pub(super) async fn is_running(&self, slot: &Slot) -> Result<bool, ProvisionError> {

@@ -5,6 +5,9 @@ use palisade_core::{Diagnostic, ErrorCode, ExitCode};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What an engine says when somebody took a port after it was found to be free.
+const PORT_TAKEN: [&str; 2] = ["address already in use", "port is already allocated"];
+
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
     #[error("there is no program '{}'", .docker.display())]
@@ -126,6 +129,9 @@ impl Diagnostic for StackError {
             }
             Self::Invalid { .. } => "see the whole message with: docker compose config",
             Self::TimedOut { .. } => "see whether the engine answers: docker version",
+            Self::NotUp { reason, .. } if PORT_TAKEN.iter().any(|words| reason.contains(words)) => {
+                "end what listens on the port, or take other ports: palisade done, then palisade impl"
+            }
             Self::NotStarted { .. } | Self::NotUp { .. } | Self::Failed { .. } | Self::Unreadable { .. } => {
                 return Vec::new();
             }
@@ -156,5 +162,8 @@ mod tests {
         );
         assert_eq!(of(&["Cannot connect to the Docker daemon at unix:///x."]).0, "engine-unreachable");
         assert_eq!(of(&["docker: 'compose' is not a docker command."]).1, ExitCode::Preflight);
+        let not_up = |reason: &str| StackError::NotUp { reason: reason.into(), services: Vec::new() }.hints();
+        assert!(not_up("listen tcp4 0.0.0.0:1: bind: address already in use")[0].contains("palisade done"));
+        assert_eq!(not_up("no such image"), [""; 0]);
     }
 }

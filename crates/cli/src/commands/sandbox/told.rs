@@ -1,7 +1,7 @@
 //! What happens on the way to running services, told as it happens.
 
 use crate::called;
-use palisade_core::{HostPath, printable};
+use palisade_core::{HostPath, ProjectPath, printable, shell};
 use palisade_provision::{
     Content, CopyOutcome, Counts, Doing, Event, FailedService, FileFailure, FileFailureCause, HealthProgress,
     ProvisionedFile, ReportedSecret, SecretFailure, SlotCollision,
@@ -118,7 +118,9 @@ pub(crate) fn unmet(files: &[FileFailure], secrets: &[SecretFailure]) -> Vec<Str
         for failure in files {
             lines.push(format!("  {} — {}", failure.file.destination, printable(&failure.cause.to_string())));
             if let FileFailureCause::NotFound { example, .. } = &failure.cause {
-                let how = example.as_ref().map(|example| format!(": cp {example} {}", failure.file.source));
+                let word = |path: &ProjectPath| shell::shown(path.as_str().as_ref());
+                let how = example.as_ref();
+                let how = how.map(|example| format!(": cp {} {}", word(example), word(&failure.file.source)));
                 lines.push(format!("  Hint: Create it first{}", how.unwrap_or_default()));
             }
         }
