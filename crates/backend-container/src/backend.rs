@@ -6,10 +6,13 @@ use crate::client::{self, Client};
 use crate::endpoint::Endpoint;
 use crate::host_paths::Held;
 use crate::labels;
+use crate::leftovers::Wanted;
 use crate::limits::InForce;
 use crate::plan::Role;
 use crate::trouble::Failure;
-use crate::{ContainerConfig, environment, host_paths, images, launch, leftovers, preflight, volumes};
+use crate::{
+    ContainerConfig, environment, filling, host_paths, images, launch, leftovers, preflight, tools, volumes,
+};
 use bollard::models::ContainerState;
 use palisade_backend_process::fence;
 use palisade_core::{
@@ -251,6 +254,13 @@ impl Backend for ContainerBackend {
         Box::pin(self.make(spec))
     }
 
+    fn prepare<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        match self.endpoint() {
+            Ok(Endpoint::Tcp(_)) => Box::pin(self.send_tools(spec)),
+            _ => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         let role = match &spec.dir {
             Some(_) if !spec.policy.writes_host() => Role::Sandbox,
@@ -304,8 +314,9 @@ impl Backend for ContainerBackend {
         Box::pin(async move {
             let found = match self.client().await {
                 Ok(client) => {
-                    let guest = volumes::guest_name(&self.config.guest).ok();
-                    leftovers::find(client, owner, guest.as_deref()).await
+                    let guest = filling::guest_name(&self.config.guest).ok();
+                    let wanted = Wanted { guest, tools: tools::wanted(client, &self.config).await };
+                    leftovers::find(client, owner, &wanted).await
                 }
                 Err(error) => Err(error),
             };
@@ -320,6 +331,6 @@ impl Backend for ContainerBackend {
     }
 
     fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
-        Box::pin(async move { leftovers::discard(self.client().await?, leftover).await })
+        Box::pin(async move { leftovers::discard(self.client().await?, &self.config, leftover).await })
     }
 }

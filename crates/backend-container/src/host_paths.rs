@@ -1,4 +1,5 @@
-//! What a sandbox is shown of the host's own files. An engine on another machine has none of them.
+//! What a sandbox is shown of the host's own files. An engine on another machine has none of them: tools are sent to
+//! it, and what is meant to be this machine's own is refused.
 //!
 //! A directory that it may write belongs to somebody, and that is whom everything inside runs as; never root, since an
 //! engine maps no owner to another. The directory is locked and fenced as for every method, and both last only as long
@@ -10,6 +11,7 @@ use crate::environment::Variables;
 use crate::labels;
 use crate::plan::{Bind, Dialect, Place, User};
 use crate::stream::FarEnd;
+use crate::tree::Tree;
 use palisade_backend_process::fence::{self, DirectoryLock, Journal};
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
@@ -22,6 +24,8 @@ pub(crate) struct Places {
     pub(crate) workspace: Place,
     /// Tools and mounts, and after them the fences' carve-outs.
     pub(crate) binds: Vec<Bind>,
+    /// Tools that must be sent to the engine.
+    pub(crate) trees: Vec<Tree>,
     pub(crate) user: User,
 }
 
@@ -56,7 +60,10 @@ pub(crate) fn resolve(
     let own = |volume: String| if spec.dir.is_some() { Place::Volume(volume) } else { Place::Memory };
     let home = match &policy.kept_home {
         // In our own state, so it is looked at no further.
-        Some(home) => Place::Host(home.clone(), Access::ReadWrite),
+        Some(home) => {
+            host.require_sight_of(home)?;
+            Place::Host(home.clone(), Access::ReadWrite)
+        }
         None => own(labels::home_volume(&spec.id)),
     };
     let workspace = match &policy.workspace {
@@ -64,20 +71,25 @@ pub(crate) fn resolve(
         Workspace::Scratch => Place::Memory,
         Workspace::Bound { host: path, access } => Place::Host(host.directory(path)?, *access),
     };
-    let mut binds = Vec::new();
+    let (mut binds, mut trees) = (Vec::new(), Vec::new());
     let opt = policy.opt.then(|| HostPath::new("/opt").ok()).flatten();
     for shown in policy.tools.iter().chain(&policy.programs).chain(&opt) {
         let guest = host.own_path_inside(shown)?;
-        binds.push(Bind { host: host.real(shown)?, guest, access: Access::ReadOnly });
+        if client.endpoint.is_local() {
+            binds.push(Bind { host: host.real(shown)?, guest, access: Access::ReadOnly });
+        } else {
+            trees.push(Tree { root: host.sendable(shown, &guest)?, guest });
+        }
     }
     for mount in &policy.mounts {
         if let Some(reason) = policy.obstacle_at(&mount.guest) {
             return Err(Host::refuse(&mount.host, reason, "choose another mount target"));
         }
+        host.require_sight_of(&mount.host)?;
         let guest = mount.guest.to_string();
         binds.push(Bind { host: host.real(&mount.host)?, guest, access: mount.access });
     }
-    let mut places = Places { home, workspace, binds, user: User::default() };
+    let mut places = Places { home, workspace, binds, trees, user: User::default() };
     if client.dialect != Dialect::RootlessPodman {
         places.user = host.user(&places)?;
     }
@@ -137,14 +149,39 @@ impl Host<'_> {
         BackendError::HostDirectory { path, reason, fix: fix.into() }
     }
 
-    /// The real path, without links, of something of this host's that the engine can see, too.
-    fn real(&self, path: &HostPath) -> Result<HostPath, BackendError> {
-        if !self.client.endpoint.is_local() {
-            return Err(BackendError::Unsupported {
-                method: self.client.method,
-                what: format!("{path} is on this host, and the engine at {} is not", self.client.endpoint),
-            });
+    /// Refuses what only an engine on this machine can show.
+    fn require_sight_of(&self, path: &HostPath) -> Result<(), BackendError> {
+        if self.client.endpoint.is_local() {
+            return Ok(());
         }
+        Err(BackendError::Unsupported {
+            method: self.client.method,
+            what: format!("{path} is on this host, and the engine at {} is not", self.client.endpoint),
+            fix: "copy what the sandbox needs with palisade cp, or use an engine on this machine".into(),
+        })
+    }
+
+    /// The real path of a directory that can be sent to the engine.
+    fn sendable(&self, path: &HostPath, guest: &str) -> Result<HostPath, BackendError> {
+        let real = self.real(path)?;
+        if !real.as_path().is_dir() {
+            let what = format!("{path} is one file, and only directories are sent to the engine");
+            let fix = format!(
+                "put it into a directory of its own and show that with --tool, or use an engine on this machine instead of {}",
+                self.client.endpoint
+            );
+            return Err(BackendError::Unsupported { method: self.client.method, what, fix });
+        }
+        // Podman writes such a volume down in a line with colons.
+        if self.client.dialect != Dialect::Docker && guest.contains(':') {
+            let reason = "podman would read what follows its colon as options".into();
+            return Err(Self::refuse(path, reason, "give it a plain name"));
+        }
+        Ok(real)
+    }
+
+    /// The real path, without links, of something of this host's.
+    fn real(&self, path: &HostPath) -> Result<HostPath, BackendError> {
         let refuse = |reason: String, fix: &str| Self::refuse(path, reason, fix);
         let real = std::fs::canonicalize(path)
             .map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
@@ -163,6 +200,7 @@ impl Host<'_> {
     }
 
     fn directory(&self, path: &HostPath) -> Result<HostPath, BackendError> {
+        self.require_sight_of(path)?;
         let real = self.real(path)?;
         if real.as_path().is_dir() {
             return Ok(real);

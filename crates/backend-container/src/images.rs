@@ -3,6 +3,7 @@
 use crate::backend::ContainerBackend;
 use crate::client::{Client, LONGEST, QUICK};
 use crate::trouble::Failure;
+use crate::upload::Pieces;
 use bollard::errors::Error;
 use bollard::models::ImageInspect;
 use bollard::query_parameters::{BuildImageOptionsBuilder, CreateImageOptionsBuilder, RemoveImageOptions};
@@ -187,19 +188,6 @@ fn pieces(mut file: std::fs::File) -> Pieces {
         }
     });
     Pieces(receiver)
-}
-
-struct Pieces(mpsc::Receiver<std::io::Result<Bytes>>);
-
-impl Stream for Pieces {
-    type Item = std::io::Result<Bytes>;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        self.0.poll_recv(context)
-    }
 }
 
 /// Puts together the lines that an engine sends in pieces.

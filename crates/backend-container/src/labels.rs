@@ -31,11 +31,21 @@ pub enum Kind {
     Workspace,
     /// The volume with the guest program, for every sandbox of its version.
     Guest,
+    /// A volume with tools of the host's, for an engine that cannot see them.
+    Tools,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] =
-        [Kind::Sandbox, Kind::Run, Kind::Helper, Kind::Filler, Kind::Home, Kind::Workspace, Kind::Guest];
+    pub const ALL: [Kind; 8] = [
+        Kind::Sandbox,
+        Kind::Run,
+        Kind::Helper,
+        Kind::Filler,
+        Kind::Home,
+        Kind::Workspace,
+        Kind::Guest,
+        Kind::Tools,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,6 +56,7 @@ impl Kind {
             Kind::Home => "home",
             Kind::Workspace => "workspace",
             Kind::Guest => "guest",
+            Kind::Tools => "tools",
         }
     }
 }
@@ -105,6 +116,11 @@ pub fn read(labels: &Labels, owner: &str) -> Option<Known> {
     })
 }
 
+/// Whether something was made for this, by whichever installation.
+pub fn are_of(labels: &Labels, kind: Kind) -> bool {
+    labels.get(KIND).map(String::as_str) == Some(kind.as_str())
+}
+
 pub fn container(id: &SandboxId) -> String {
     format!("palisade-{id}")
 }
@@ -126,7 +142,18 @@ pub fn guest_volume(digest: &str) -> String {
     format!("palisade-guest-{digest}")
 }
 
+/// `digest` is of what is in it. Each installation has its own: whether a process that fills one is alive can only be
+/// told on the machine it runs on.
+pub fn tools_volume(owner: &str, digest: &str) -> String {
+    format!("palisade-tools-{owner}-{digest}")
+}
+
 const FILLER: &str = "-filler";
+
+/// The container through which such a volume is filled.
+pub fn filling_helper(volume: &str) -> String {
+    format!("{volume}-helper")
+}
 
 /// The container that stands as long as a volume is being filled.
 pub fn filler(volume: &str) -> String {

@@ -7,8 +7,9 @@ use crate::environment::{self, Variables};
 use crate::host_paths::{self, Held, Places};
 use crate::limits::InForce;
 use crate::plan::{self, Dialect, Loopback, PlanInput, Role};
+use crate::tools::{self, Carried};
 use crate::trouble::Failure;
-use crate::{guest, images, labels, volumes};
+use crate::{filling, guest, images, labels, volumes};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::StartContainerOptions;
 use palisade_core::{BackendError, Network, SandboxSpec};
@@ -20,6 +21,8 @@ struct Launch<'a> {
     spec: &'a SandboxSpec,
     role: Role,
     places: Places,
+    /// Tools of this host's that the engine has in volumes, or will.
+    tools: Vec<Carried>,
 }
 
 impl ContainerBackend {
@@ -55,19 +58,64 @@ impl ContainerBackend {
             Some(volume) => volume,
             None => self.guest_volume(client, spec, None).await?,
         };
+        let tools = tools::named(client, self.config(), &spec.owner, &places.trees).await?;
+        if tools.iter().any(|tool| tool.is_new) {
+            self.fill_tools(client, spec, &tools).await?;
+        }
         host_paths::fence(self.config(), spec, &mut places, held)?;
-        let launch = Launch { client, spec, role, places };
-        let variables = match self.start_with(&launch, &volume).await {
-            Err(error) if guest::is_amiss(&error) => {
-                tracing::warn!(%error, "the guest is not in its volume, which is filled again");
-                let volume = self.guest_volume(client, spec, Some(&volume)).await?;
-                self.start_with(&launch, &volume).await
+        let launch = Launch { client, spec, role, places, tools };
+        let variables = match self.start_with_guest(&launch, &volume).await? {
+            Some(variables) => variables,
+            None => {
+                self.fill_tools(client, spec, &launch.tools).await?;
+                let started = self.start_with_guest(&launch, &volume).await?;
+                started.ok_or_else(|| BackendError::EngineRefused {
+                    engine: self.kind(),
+                    what: "keep the volumes with tools".into(),
+                    reason: "somebody removes them".into(),
+                })?
             }
-            other => other,
-        }?;
+        };
         environment::keep(spec, &variables);
         held.image_environment = variables;
         Ok(())
+    }
+
+    /// Sends the tools that the engine does not have yet.
+    pub(crate) async fn send_tools(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
+        let client = self.client().await?;
+        let places = host_paths::resolve(client, self.config(), spec)?;
+        let tools = tools::named(client, self.config(), &spec.owner, &places.trees).await?;
+        self.fill_tools(client, spec, &tools).await
+    }
+
+    async fn fill_tools(
+        &self,
+        client: &Client,
+        spec: &SandboxSpec,
+        carried: &[Carried],
+    ) -> Result<(), BackendError> {
+        if carried.is_empty() {
+            return Ok(());
+        }
+        let image = self.known_image(client, spec).await?;
+        tools::fill(client, self.config(), &spec.owner, &image, carried).await
+    }
+
+    /// A guest that is not in its volume is put there.
+    async fn start_with_guest(
+        &self,
+        launch: &Launch<'_>,
+        volume: &str,
+    ) -> Result<Option<Variables>, BackendError> {
+        match self.start_with(launch, volume).await {
+            Err(error) if guest::is_amiss(&error) => {
+                tracing::warn!(%error, "the guest is not in its volume, which is filled again");
+                let volume = self.guest_volume(launch.client, launch.spec, Some(volume)).await?;
+                self.start_with(launch, &volume).await
+            }
+            other => other,
+        }
     }
 
     async fn guest_volume(
@@ -77,13 +125,17 @@ impl ContainerBackend {
         empty: Option<&str>,
     ) -> Result<String, BackendError> {
         let image = self.known_image(client, spec).await?;
-        let volume = volumes::guest(client, &self.config().guest, &spec.owner, &image, empty).await?;
+        let volume = filling::guest(client, &self.config().guest, &spec.owner, &image, empty).await?;
         guest::remember(client, self.config(), &volume);
         Ok(volume)
     }
 
-    /// The variables that the image brings.
-    async fn start_with(&self, launch: &Launch<'_>, guest_volume: &str) -> Result<Variables, BackendError> {
+    /// The variables that the image brings; nothing, and no container, when the tools are not in their volumes.
+    async fn start_with(
+        &self,
+        launch: &Launch<'_>,
+        guest_volume: &str,
+    ) -> Result<Option<Variables>, BackendError> {
         let Launch { client, spec, .. } = launch;
         let name = labels::container(&spec.id);
         // Both at once: an engine tells about an image from memory, while it makes the container.
@@ -94,16 +146,21 @@ impl ContainerBackend {
         let warnings = warnings?;
         let image = image.ok().flatten().and_then(|(_, image)| image.config);
         let variables = environment::read(&image.and_then(|config| config.env).unwrap_or_default());
-        let started = match InForce::after(&warnings).require(self.kind(), &spec.policy.resources) {
-            Ok(()) => start_made(client, spec, &name).await,
-            Err(error) => Err(error),
+        let started = async {
+            InForce::after(&warnings).require(self.kind(), &spec.policy.resources)?;
+            // Looked at only now, when the container holds them.
+            if !tools::are_filled(client, &launch.tools).await? {
+                return Ok(None);
+            }
+            start_made(client, spec, &name).await.map(|()| Some(variables))
         };
-        if started.is_err()
+        let started = started.await;
+        if !matches!(started, Ok(Some(_)))
             && let Err(failure) = volumes::remove_container(client, &name).await.map_err(BackendError::from)
         {
             tracing::warn!(%failure, "a container that did not start was not removed");
         }
-        started.map(|()| variables)
+        started
     }
 
     /// Makes the container from its image, under whatever name the engine knows that; what could not be done of it.
@@ -113,7 +170,7 @@ impl ContainerBackend {
         name: &str,
         guest_volume: &str,
     ) -> Result<Vec<String>, BackendError> {
-        let Launch { client, spec, role, places } = launch;
+        let Launch { client, spec, role, places, tools } = launch;
         for image in images::names(self.kind(), self.image(spec)) {
             let body = plan::container(&PlanInput {
                 spec,
@@ -124,6 +181,7 @@ impl ContainerBackend {
                 user: places.user,
                 home: places.home.clone(),
                 workspace: places.workspace.clone(),
+                tools: tools.iter().map(Carried::shown).collect(),
                 binds: places.binds.clone(),
                 loopback: loopback(client),
                 mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),

@@ -1,21 +1,38 @@
 //! What this installation's dead processes have left in an engine, found by its labels alone: a name proves nothing.
 
+use crate::ContainerConfig;
 use crate::client::{Client, QUICK};
 use crate::labels::{self, Kind, Known, Labels};
 use crate::trouble::Failure;
-use crate::volumes;
+use crate::{filling, tools, volumes};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptionsBuilder};
 use palisade_core::{BackendError, Lasting, Leftover, SandboxId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const CONTAINER: &str = "container";
 const VOLUME: &str = "volume";
 
-/// `guest` is the volume of today's guest, which the next sandbox wants.
+/// The shared volumes that the next sandbox wants.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// With today's guest; when nobody knows that, all are.
+    pub(crate) guest: Option<String>,
+    pub(crate) tools: HashSet<String>,
+}
+
+impl Wanted {
+    fn has(&self, kind: Kind, volume: &str) -> bool {
+        match kind {
+            Kind::Tools => self.tools.contains(volume),
+            _ => self.guest.as_deref().is_none_or(|guest| guest == volume),
+        }
+    }
+}
+
 pub(crate) async fn find(
     client: &Client,
     owner: &str,
-    guest: Option<&str>,
+    wanted: &Wanted,
 ) -> Result<Vec<Leftover>, BackendError> {
     let ours = HashMap::from([("label", vec![format!("{}={owner}", labels::OWNER)])]);
     let containers = ListContainersOptionsBuilder::default().all(true).filters(&ours).build();
@@ -39,12 +56,9 @@ pub(crate) async fn find(
         })
         .await?;
     for volume in volumes.volumes.unwrap_or_default() {
-        let known = labels::read(&volume.labels, owner);
-        if known.is_some_and(|known| known.kind == Kind::Guest) {
-            if guest.is_some()
-                && guest != Some(volume.name.as_str())
-                && !is_used(client, &volume.name).await?
-            {
+        let kind = labels::read(&volume.labels, owner).map(|known| known.kind);
+        if let Some(kind @ (Kind::Guest | Kind::Tools)) = kind {
+            if !wanted.has(kind, &volume.name) && !is_used(client, &volume.name).await? {
                 found.push(leftover(VOLUME, &volume.name, None));
             }
             continue;
@@ -78,25 +92,46 @@ fn judged(what: &str, name: String, labels: Option<&Labels>, owner: &str) -> Opt
         Kind::Sandbox => Some((sandbox?, Lasting::WhileItRuns)),
         Kind::Home | Kind::Workspace => Some((sandbox?, Lasting::WithTheSandbox)),
         Kind::Run | Kind::Helper | Kind::Filler if !labels::process_lives(process.as_deref()?) => None,
-        // Volumes of guests are no process's.
-        Kind::Run | Kind::Helper | Kind::Filler | Kind::Guest => return None,
+        // Volumes that are shared are no process's.
+        Kind::Run | Kind::Helper | Kind::Filler | Kind::Guest | Kind::Tools => return None,
     };
     Some(leftover(what, &name, sandbox))
 }
 
-pub(crate) async fn discard(client: &Client, leftover: &Leftover) -> Result<(), BackendError> {
+pub(crate) async fn discard(
+    client: &Client,
+    config: &ContainerConfig,
+    leftover: &Leftover,
+) -> Result<(), BackendError> {
     let Some((what, name)) = leftover.key.split_once('/') else { return Ok(()) };
     if what == VOLUME {
         return Ok(volumes::remove(client, name).await?);
     }
-    volumes::remove_container(client, name).await?;
     match labels::filled_by(name) {
-        // Without its filler, a volume that is not filled would pass for one that is.
-        Some(volume) => match volumes::remove(client, volume).await {
-            Err(Failure::Conflict(_)) => Ok(()),
-            other => Ok(other?),
-        },
-        None => Ok(()),
+        Some(volume) => discard_filler(client, config, name, volume).await,
+        None => Ok(volumes::remove_container(client, name).await?),
+    }
+}
+
+/// Without its filler, a volume that is not filled would pass for one that is: the filler goes last, and stays with a
+/// volume that somebody has. Whoever fills it meanwhile goes on undisturbed.
+async fn discard_filler(
+    client: &Client,
+    config: &ContainerConfig,
+    filler: &str,
+    volume: &str,
+) -> Result<(), BackendError> {
+    let Some(_lock) = tools::try_lock(config) else { return Ok(()) };
+    for container in [filler.to_owned(), labels::filling_helper(volume)] {
+        if filling::mark_of(client, &container).await?.is_some_and(|mark| labels::process_lives(&mark)) {
+            return Ok(());
+        }
+    }
+    volumes::remove_container(client, &labels::filling_helper(volume)).await?;
+    match volumes::remove(client, volume).await {
+        Err(Failure::Conflict(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(volumes::remove_container(client, filler).await?),
     }
 }
 
@@ -129,6 +164,16 @@ mod tests {
             assert_eq!(judge(&labels(kind, None)), None, "nobody knows whose it is");
         }
         assert_eq!(judge(&labels(Kind::Guest, None)), None);
+        assert_eq!(judge(&labels(Kind::Tools, None)), None);
+    }
+
+    #[test]
+    fn of_shared_volumes_todays_are_wanted() {
+        let none = Wanted::default();
+        assert!(none.has(Kind::Guest, "any") && !none.has(Kind::Tools, "any"));
+        let wanted = Wanted { guest: Some("guest".into()), tools: HashSet::from(["tool".into()]) };
+        assert!(wanted.has(Kind::Guest, "guest") && !wanted.has(Kind::Guest, "tool"));
+        assert!(wanted.has(Kind::Tools, "tool") && !wanted.has(Kind::Tools, "guest"));
     }
 
     #[test]

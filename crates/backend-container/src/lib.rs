@@ -2,7 +2,7 @@
 //!
 //! Everything goes through the engine's API, never through its command-line program, so nothing secret reaches an
 //! argv. Planning is pure ([`plan`]); the rest is the thin I/O around it. The guest is the first process of any image:
-//! it comes in a read-only volume ([`volumes`]), and the attachment to it is the stream ([`stream`]).
+//! it comes in a read-only volume ([`filling`]), and the attachment to it is the stream ([`stream`]).
 //!
 //! Invariants: every container and volume carries our labels ([`labels`]) and nothing without them is touched; every
 //! call has a deadline ([`client`]); a container holds no state of its own, so that a stop may remove it.
@@ -13,6 +13,7 @@ mod backend;
 mod client;
 pub mod endpoint;
 mod environment;
+mod filling;
 mod guest;
 mod host_paths;
 mod images;
@@ -20,11 +21,15 @@ pub mod labels;
 mod launch;
 mod leftovers;
 pub mod limits;
+mod memory;
 pub mod plan;
 mod preflight;
 mod rootless;
 mod stream;
+mod tools;
+mod tree;
 mod trouble;
+mod upload;
 mod volumes;
 
 pub use backend::ContainerBackend;
@@ -44,6 +49,8 @@ pub struct ContainerConfig {
     pub endpoints: EndpointConfig,
     /// Where the user's own git looks for its settings beyond a repository.
     pub git_config: Vec<PathBuf>,
+    /// Tells the user of something that takes long.
+    pub tell: fn(&str),
 }
 
 /// What of the environment says where engines listen.

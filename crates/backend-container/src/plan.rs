@@ -74,6 +74,13 @@ pub struct Bind {
     pub access: Access,
 }
 
+/// A volume to be shown inside, read-only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub volume: String,
+    pub guest: String,
+}
+
 /// Whom everything inside runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
@@ -118,6 +125,8 @@ pub struct PlanInput<'a> {
     pub user: User,
     pub home: Place,
     pub workspace: Place,
+    /// Tools that the engine has in volumes.
+    pub tools: Vec<Shown>,
     /// Tools, extra mounts and read-only carve-outs, in order.
     pub binds: Vec<Bind>,
     pub loopback: Loopback,
@@ -274,13 +283,15 @@ fn bind(host: &HostPath, target: &str, access: Access) -> Mount {
 }
 
 /// The volumes, with where they stand.
-fn volumes<'a>(input: &'a PlanInput<'_>) -> Vec<(&'a str, &'static str, Access)> {
+fn volumes<'a>(input: &'a PlanInput<'_>) -> Vec<(&'a str, &'a str, Access)> {
     let own = |place: &'a Place, target| match place {
         Place::Volume(name) => Some((name.as_str(), target, Access::ReadWrite)),
         Place::Host(..) | Place::Memory => None,
     };
     let guest = (input.guest_volume, GUEST_DIRECTORY, Access::ReadOnly);
-    [Some(guest), own(&input.home, HOME), own(&input.workspace, WORKSPACE)].into_iter().flatten().collect()
+    let own = [Some(guest), own(&input.home, HOME), own(&input.workspace, WORKSPACE)];
+    let shown = |tool: &'a Shown| (tool.volume.as_str(), tool.guest.as_str(), Access::ReadOnly);
+    own.into_iter().flatten().chain(input.tools.iter().map(shown)).collect()
 }
 
 /// Podman copies an image's files into a volume whatever a mount says about it, and does not in the older form.

@@ -101,7 +101,7 @@ impl NoopBackend {
 
 /// What only means something with isolation is an error, not a silent wish.
 fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
-    let refuse = |what: &str| Err(BackendError::Unsupported { method: Method::Noop, what: what.into() });
+    let refuse = |what: &str| Err(BackendError::unsupported(Method::Noop, what));
     let policy = &spec.policy;
     if !policy.mounts.is_empty() {
         return refuse("mounts need a file system of the sandbox's own");

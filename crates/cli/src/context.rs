@@ -563,6 +563,7 @@ fn container_config(
         image: settings.image.value.clone(),
         endpoints,
         git_config: process.git_config.clone(),
+        tell: crate::output::note,
     }
 }
 

@@ -148,7 +148,7 @@ pub enum BackendError {
     #[error("method '{method}' cannot be used: {reason}")]
     Unavailable { method: Method, reason: String, fix: String },
     #[error("method '{method}' cannot do this: {what}")]
-    Unsupported { method: Method, what: String },
+    Unsupported { method: Method, what: String, fix: String },
     #[error("the {limit} limit that was asked for cannot be enforced: {reason}")]
     Limit { limit: String, reason: String, fix: String },
     #[error("environment '{environment}' needs {tools}, which {place} does not have")]
@@ -174,6 +174,12 @@ pub enum BackendError {
 }
 
 impl BackendError {
+    /// Something that another method may well be able to do.
+    pub fn unsupported(method: Method, what: impl Into<String>) -> Self {
+        let fix = "choose another method with --method, or leave that option out".into();
+        Self::Unsupported { method, what: what.into(), fix }
+    }
+
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| match HostTrouble::of(&what, &source) {
@@ -218,14 +224,12 @@ impl Diagnostic for BackendError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Unavailable { fix, .. }
+            | Self::Unsupported { fix, .. }
             | Self::Limit { fix, .. }
             | Self::MissingTools { fix, .. }
             | Self::HostDirectory { fix, .. }
             | Self::EngineSilent { fix, .. } => vec![fix.clone()],
             Self::MissingImage { .. } | Self::EngineRefused { .. } => Vec::new(),
-            Self::Unsupported { .. } => {
-                vec!["choose another method with --method, or leave that option out".into()]
-            }
             Self::DirectoryBusy { .. } => {
                 vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
             }
@@ -252,6 +256,11 @@ pub trait Backend: Send + Sync {
 
     /// Makes what outlives a stop: directories, volumes.
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
+
+    /// Brings along what a start needs and what may take long, before a keeper is given little time for it.
+    fn prepare<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Starts the guest. For process-backed methods it dies with this process.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;

@@ -38,6 +38,10 @@ impl Engine {
         let row = self.row(name)?;
         about(&row.spec);
         let _lease = self.lease(None);
+        if STARTABLE.contains(&row.state) {
+            // Before its turn comes: nobody waits for what may take long.
+            self.backend(row.spec.method)?.prepare(&row.spec).await?;
+        }
         let turn = self.turn(&row).await?;
         let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
         if row.state == State::Running {

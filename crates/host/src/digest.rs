@@ -11,12 +11,12 @@ pub struct Digest([u8; 32]);
 impl Digest {
     /// Of what is read up to the end.
     pub fn of(mut content: impl Read) -> io::Result<Self> {
-        let mut hasher = Sha256::new();
+        let mut digester = Digester::default();
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match content.read(&mut buffer) {
-                Ok(0) => return Ok(Self(hasher.finalize().into())),
-                Ok(count) => hasher.update(&buffer[..count]),
+                Ok(0) => return Ok(digester.digest()),
+                Ok(count) => digester.0.update(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -36,6 +36,27 @@ impl Digest {
             *byte = u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
         }
         Some(Self(bytes))
+    }
+}
+
+/// Digests what is written to it.
+#[derive(Debug, Clone, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    pub fn digest(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
+impl io::Write for Digester {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ fn input(spec: &SandboxSpec) -> PlanInput<'_> {
         user: User::default(),
         home: Place::Volume("palisade-x-home".into()),
         workspace: Place::Volume("palisade-x-workspace".into()),
+        tools: Vec::new(),
         binds: Vec::new(),
         loopback: Loopback::BothFamilies,
         mark: None,
@@ -71,6 +72,24 @@ fn a_run_keeps_everything_in_memory_and_ends_with_its_host() {
         ..input(&spec)
     };
     insta::assert_snapshot!(shown(&container(&input)));
+}
+
+#[test]
+fn tools_in_volumes_stand_at_their_own_paths_and_nobody_can_change_them() {
+    let spec = spec(Some("box"));
+    let tools = vec![Shown { volume: "palisade-tools-owner-0123".into(), guest: "/opt/tools".into() }];
+    for (dialect, expected) in [
+        (
+            Dialect::Docker,
+            r#"{"ReadOnly":true,"Source":"palisade-tools-owner-0123","Target":"/opt/tools","Type":"volume","VolumeOptions":{"NoCopy":true}}"#,
+        ),
+        (Dialect::Podman, r#""palisade-tools-owner-0123:/opt/tools:ro,nocopy""#),
+    ] {
+        let body = container(&PlanInput { dialect, tools: tools.clone(), ..input(&spec) });
+        let host = serde_json::to_value(body.host_config.unwrap()).unwrap();
+        let shown = if dialect == Dialect::Docker { &host["Mounts"] } else { &host["Binds"] };
+        assert_eq!(shown.as_array().unwrap().last().unwrap().to_string(), expected);
+    }
 }
 
 #[test]

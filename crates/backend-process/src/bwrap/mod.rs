@@ -60,8 +60,8 @@ impl BwrapBackend {
     /// Everything but the root can be had; programs that the environment needs must be there.
     fn refuse_what_it_lacks(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         if spec.policy.root == Access::ReadWrite {
-            let what = "a root that programs inside can write; only containers have one".into();
-            return Err(BackendError::Unsupported { method: Method::Bwrap, what });
+            let what = "a root that programs inside can write; only containers have one";
+            return Err(BackendError::unsupported(Method::Bwrap, what));
         }
         tools::require(spec, |tool| tools::is_shown(spec, tool))
     }

@@ -49,8 +49,9 @@ impl Engine {
             }
         }
         for volume in self.get("/volumes")["Volumes"].as_array().into_iter().flatten() {
-            // The guest's volume stays for the next sandbox, whoever made it.
-            if labelled(volume) && volume["Labels"]["dev.palisade.kind"] != "guest" {
+            // Volumes with the guest and with tools stay for the next sandbox, whoever made them.
+            let shared = ["guest", "tools"].iter().any(|kind| volume["Labels"]["dev.palisade.kind"] == *kind);
+            if labelled(volume) && !shared {
                 found.insert(volume["Name"].as_str().unwrap().to_owned());
             }
         }

@@ -1,5 +1,5 @@
-//! An engine that goes away, hangs, refuses, or is on another machine: what is told, which state a sandbox is in, and
-//! that everything works again when the engine does.
+//! An engine that goes away, hangs or refuses: what is told, which state a sandbox is in, and that everything works again
+//! when the engine does.
 
 use crate::engine::Engine;
 use crate::on_engines;
@@ -14,7 +14,6 @@ on_engines!(
     an_image_that_is_gone_is_told_and_the_sandbox_starts_when_it_is_back,
     a_name_that_is_taken_is_told_and_whoever_has_it_is_left_alone,
     a_full_disk_of_the_engine_is_told_and_nothing_is_left_of_the_start,
-    an_engine_on_another_machine_does_what_needs_no_path_of_this_one,
 );
 
 /// An instance that reaches its engine through a proxy of ours.
@@ -194,24 +193,4 @@ fn a_full_disk_of_the_engine_is_told_and_nothing_is_left_of_the_start(method: &'
     scene.proxy.set(Mood::Passes);
     scene.run(&["start", "box"]).ok();
     assert_eq!(scene.run(&["exec", "box", "--", "echo", "up"]).ok().stdout, "up\n");
-}
-
-fn an_engine_on_another_machine_does_what_needs_no_path_of_this_one(method: &'static str) {
-    let scene = Scene::new(method);
-    let address = scene.proxy.behind_a_port();
-    let run = |words: &[&str]| Instance::finish(scene.instance.command(words).env(scene.variable, &address));
-    assert_eq!(run(&["run", "--", "echo", "there"]).ok().stdout, "there\n");
-    run(&["create", "--start", "box"]).ok();
-    std::fs::write(scene.instance.work().join("file"), "copied").unwrap();
-    run(&["cp", "file", "box:/workspace/file"]).ok();
-    assert_eq!(run(&["exec", "box", "--", "cat", "file"]).ok().stdout, "copied");
-    for option in [&["-w", "."][..], &["--tool", "/opt"]] {
-        let words = [&["run"][..], option, &["--", "true"]].concat();
-        let told = run(&words);
-        let said = told.stderr.lines().next().unwrap_or_default();
-        let wanted = format!("error: method '{method}' cannot do this: ");
-        assert_eq!((told.code, said.starts_with(&wanted)), (4, true), "{words:?}: {}", told.stderr);
-        assert!(said.contains(&format!("the engine at {address} is not")), "{said}");
-    }
-    run(&["rm", "--force", "box"]).ok();
 }

@@ -10,6 +10,7 @@ mod image;
 mod loopback;
 mod parallel;
 mod proxy;
+mod remote;
 mod secrets;
 mod variables;
 
