@@ -1,6 +1,6 @@
 //! `wrap`: whoever starts the wrapper has the command itself before him, but for what the sandbox keeps from it.
 
-use crate::support::{Running, processes_with, said, unique_sleep};
+use crate::support::{Running, argument_lists_with, files_with, processes_with, said, unique_sleep};
 use palisade_testing::{Instance, Outcome, Pty, Traces, eventually};
 use rustix::process::Signal;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ contracts!(
     a_killed_wrapper_takes_the_command_with_it,
     a_terminal_passes_through_with_its_size,
     the_method_is_the_one_it_was_made_with,
-    variables_without_a_value_are_the_callers_and_never_written_down,
+    what_a_wrapper_was_given_is_in_its_record_alone_and_what_its_caller_has_is_nowhere,
     a_home_lasts_between_calls_only_when_it_is_kept,
     a_wrapper_is_removed_whole_and_nothing_else_is,
     every_wrapper_made_is_logged_at_debug,
@@ -186,22 +186,37 @@ fn the_method_is_the_one_it_was_made_with(method: &'static str) {
     }
 }
 
-fn variables_without_a_value_are_the_callers_and_never_written_down(method: &'static str) {
+fn what_a_wrapper_was_given_is_in_its_record_alone_and_what_its_caller_has_is_nowhere(method: &'static str) {
     let instance = Instance::with_method(method);
-    let flags =
-        ["-e", "GIVEN=it's", "-e", "TAKEN", "--", "sh", "-c", "echo $GIVEN ${TAKEN-unset} ${OTHER-unset}"];
+    let (given, taken) = (format!("given's-{}", unique_sleep()), format!("taken-{}", unique_sleep()));
+    let script = "echo ready; echo $GIVEN ${TAKEN-unset} ${OTHER-unset}; cat > /dev/null";
+    let variable = format!("GIVEN={given}");
+    let flags = ["-e", &variable, "-e", "TAKEN", "--", "sh", "-c", script];
     instance.give(&instance.work());
     let mut command = instance.command([&["wrap", "-w", "."], &flags[..]].concat());
-    let made = Instance::finish(command.env("TAKEN", "canary-when-made")).ok();
+    let made = Instance::finish(command.env("TAKEN", &taken)).ok();
     let wrapper = PathBuf::from(made.stdout.trim_end());
-    assert_eq!(ended(&mut call(&wrapper)).stdout, "it's unset unset\n");
+    assert_eq!(ended(&mut call(&wrapper)).stdout, format!("ready\n{given} unset unset\n"));
+
     let mut with = call(&wrapper);
-    with.env("TAKEN", "canary-at-call").env("OTHER", "x");
-    assert_eq!(ended(&mut with).stdout, "it's canary-at-call unset\n");
-    let written = ["../wrapper.json", "sh"].map(|name| {
-        std::fs::read_to_string(wrapper.with_file_name(name)).expect("a readable file of the wrapper")
-    });
-    assert!(!written.concat().contains("canary"), "{written:?}");
+    with.env("TAKEN", &taken).env("OTHER", "x").stdin(Stdio::piped());
+    let mut running = Running::until_ready(&mut with);
+    let record = wrapper.with_file_name("../wrapper.json");
+    let record = std::fs::canonicalize(record).expect("the record");
+    let written = |needle: &str| -> Vec<PathBuf> {
+        let found = files_with(&instance.state(), needle.as_bytes()).into_iter();
+        found.map(|file| std::fs::canonicalize(file).expect("it is there")).collect()
+    };
+    for (canary, files) in [(&given, vec![record.clone()]), (&taken, Vec::new())] {
+        assert_eq!(written(canary), files, "{canary}");
+        assert_eq!(argument_lists_with(canary), Vec::<String>::new(), "{canary}");
+    }
+    let mode = std::fs::metadata(&record).expect("the record").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(running.child.stdin.take());
+    assert_eq!(running.finish().stdout, format!("{given} {taken} unset\n"));
+    instance.run([OsStr::new("wrap"), OsStr::new("--rm"), wrapper.as_os_str()]).ok();
+    assert_eq!(written(&given), Vec::<PathBuf>::new(), "it went with the wrapper");
 }
 
 fn a_home_lasts_between_calls_only_when_it_is_kept(method: &'static str) {
