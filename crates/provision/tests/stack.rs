@@ -333,6 +333,19 @@ fn two_slots_of_a_project_that_fixes_everything_run_side_by_side() {
 }
 
 #[test]
+fn a_project_finds_itself_where_its_worktree_is() {
+    requires!(compose);
+    let project = Project::new(
+        "services: {a: {image: x, volumes: ['${PWD}/one:/one', './two:/two'], env_file: own.env}}\n",
+    );
+    project.write("worktree/own.env", "OWN=x\n");
+    let model = project.render().unwrap();
+    let sources: Vec<_> = model.services["a"].volumes.iter().filter_map(|it| it.source.clone()).collect();
+    assert_eq!(sources, ["one", "two"].map(|it| project.stack.worktree.join(it).to_string()));
+    assert!(model.services["a"].environment.contains("OWN"));
+}
+
+#[test]
 fn what_was_rendered_is_what_is_started_whatever_becomes_of_the_files() {
     requires!(docker, compose);
     let compose = "\

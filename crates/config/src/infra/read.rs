@@ -21,10 +21,45 @@ pub const HIGHEST_PORT: u16 = 65_335;
 const MOST_NAMES: usize = 1000;
 const LONGEST_NAME: usize = 40;
 
-/// Variables by which programs of ours are steered. A project cannot set them.
-const OURS: &[&str] = &["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TMPDIR"];
-const OUR_PREFIXES: &[&str] =
-    &["LD_", "DYLD_", "DOCKER_", "COMPOSE_", "BUILDKIT_", "BUILDX_", "CONTAINER_", "GIT_"];
+/// Variables by which programs on the host are steered. A project cannot set them: Compose takes what its env files
+/// declare for its own environment, and so does whatever it starts, such as the helpers that keep a registry's
+/// passwords, which are scripts of many a language.
+const OURS: &[&str] = &[
+    "PATH",
+    "HOME",
+    "PWD",
+    "SHELL",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "TMPDIR",
+    "GCONV_PATH",
+    "GNUPGHOME",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYLIB",
+    "RUBYOPT",
+];
+const OUR_PREFIXES: &[&str] = &[
+    "LD_",
+    "DYLD_",
+    "DOCKER_",
+    "COMPOSE_",
+    "BUILDKIT_",
+    "BUILDX_",
+    "CONTAINER_",
+    "GIT_",
+    "SSH_",
+    "SSL_CERT_",
+    "XDG_",
+    "CLOUDSDK_",
+    "PASSWORD_STORE_",
+];
 
 /// Reads the file of the project whose root this is; `None` when it has none.
 pub fn read_file(root: &Path) -> Result<Option<Infra>, ConfigError> {

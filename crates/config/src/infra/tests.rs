@@ -236,3 +236,13 @@ WELLNESS_AGENT_WELLNESS_AGENT_PORT = 8080
     assert!(sandbox.env.is_empty() && sandbox.secrets.is_empty() && sandbox.files.is_empty());
     assert!(sandbox.mounts.is_empty() && sandbox.otel.is_none() && sandbox.method.is_none());
 }
+
+#[test]
+fn no_name_steers_what_compose_starts_on_the_host() {
+    let steering =
+        ["PATH", "PYTHONPATH", "NODE_OPTIONS", "SSH_ASKPASS", "GNUPGHOME", "XDG_CONFIG_HOME", "PWD"];
+    assert_eq!(steering.iter().filter(|name| !is_reserved(name)).count(), 0);
+    for free in ["PYTHONUNBUFFERED", "NODE_ENV", "APP_PATH", "SSHD_PORT", "AWS_REGION"] {
+        assert!(!is_reserved(free), "{free}");
+    }
+}

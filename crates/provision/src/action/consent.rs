@@ -182,6 +182,9 @@ impl Known<'_> {
 impl HostVariables for Known<'_> {
     fn value(&self, name: &str) -> VariableValue {
         let sandbox = &self.infra.sandbox;
+        if name == "PWD" {
+            return VariableValue::Known(self.slot.record.worktree.to_string());
+        }
         if let Some(port) = self.slot.record.ports.get(name) {
             return VariableValue::Known(port.to_string());
         }

@@ -57,7 +57,9 @@ impl<'a> Compose<'a> {
         words.extend(["--project-name".as_ref(), std::ffi::OsStr::new(&stack.project)]);
         words.extend(["--progress", "plain", "--ansi", "never"].map(std::ffi::OsStr::new));
         let mut compose = Self::bare(stack, &[]);
-        compose.command.args(words).args(arguments).current_dir(&stack.worktree);
+        compose.command.args(words).args(arguments);
+        // Whatever it starts finds nothing of the repository's by a relative path. `${PWD}` is what it is by hand.
+        compose.command.current_dir("/").env("PWD", stack.worktree.as_path());
         compose.input = stack.rendered.clone().map(Rendered::into_bytes);
         compose
     }
@@ -153,7 +155,7 @@ impl<'a> Compose<'a> {
                 }
                 Ok((child, group))
             }
-            Err(error) if error.kind() == ErrorKind::NotFound && self.stack.worktree.as_path().is_dir() => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(StackError::DockerMissing { docker: PathBuf::from(&self.stack.docker) })
             }
             Err(error) => Err(StackError::not_started(&self.stack.docker, &error)),
