@@ -9,6 +9,7 @@ mod one_password;
 pub use one_password::OnePassword;
 
 use crate::env_file::LONGEST_VALUE;
+use palisade_core::shell::quoted;
 use palisade_core::{Provider, Secret, SecretReference, VariableName};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub enum SecretFailureCause {
     NotFound(String),
     #[error("1Password did not answer within {} seconds. Unlock it, then try again.", .0.as_secs())]
     TimedOut(Duration),
-    #[error("1Password CLI (op) failed{}. See why with: op read '{address}'", status(.code))]
+    #[error("1Password CLI (op) failed{}. See why with: op read {}", status(.code), quoted(address.as_ref()).display())]
     Failed { code: Option<i32>, address: String },
     #[error("1Password CLI (op) could not be started: {0}")]
     NotStarted(String),

@@ -174,3 +174,10 @@ fn nothing_that_is_debugged_shows_a_value() {
     let shown = format!("{secret:?}");
     assert!(!shown.contains("s3cr3t") && !shown.contains("literal-value"), "{shown}");
 }
+
+#[test]
+fn a_reference_stays_one_word_of_the_command_that_is_to_be_pasted() {
+    let cause = SecretFailureCause::Failed { code: None, address: "op://v/i'; id #".into() };
+    let told = r"1Password CLI (op) failed. See why with: op read 'op://v/i'\''; id #'";
+    assert_eq!(cause.to_string(), told);
+}
