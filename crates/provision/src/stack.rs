@@ -31,12 +31,15 @@ pub use states::{ContainerHealth, ContainerState, PublishedState, ServiceState};
 
 use palisade_core::HostPath;
 use run::Compose;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The first version that understands `!override`, without which ports of an override are added to those of the file.
 pub const OLDEST_COMPOSE: (u32, u32, u32) = (2, 24, 4);
 
+/// Lines of Compose's that are kept to know why it failed; a build may say much more than anybody remembers.
+const KEPT_LINES: usize = 500;
 /// Lines of a service's log that are shown when it fails.
 const LAST_LINES: usize = 20;
 
@@ -146,15 +149,15 @@ impl Stack {
             arguments.push("--force-recreate");
         }
         let compose = self.compose(&arguments);
-        let mut said = Vec::new();
+        let mut said = VecDeque::new();
         let ended = compose
             .follow(Some(self.patience.silence), |line| {
                 let line = self.redactor.line(line);
                 progress(Progress::read(&line));
-                said.push(line);
+                keep(&mut said, line);
             })
             .await?;
-        if ended.succeeded() { Ok(()) } else { Err(self.why_not_up(&said).await) }
+        if ended.succeeded() { Ok(()) } else { Err(self.why_not_up(said.make_contiguous()).await) }
     }
 
     /// Stops the containers and leaves them where they are.
@@ -178,17 +181,17 @@ impl Stack {
         mut progress: impl FnMut(Progress),
     ) -> Result<(), StackError> {
         let compose = Compose::by_name(self, arguments);
-        let mut said = Vec::new();
+        let mut said = VecDeque::new();
         let followed = compose.follow(None, |line| {
             let line = self.redactor.line(line);
             progress(Progress::read(&line));
-            said.push(line);
+            keep(&mut said, line);
         });
         let patience = self.patience.down;
         let ended = tokio::time::timeout(patience, followed)
             .await
             .map_err(|_| StackError::TimedOut { what, patience })??;
-        if ended.succeeded() { Ok(()) } else { Err(StackError::of_output(what, &said)) }
+        if ended.succeeded() { Ok(()) } else { Err(StackError::of_output(what, said.make_contiguous())) }
     }
 
     /// Every container of the project, also those that have ended.
@@ -269,6 +272,14 @@ impl Stack {
     }
 }
 
+/// Forgets the oldest line for a new one.
+fn keep(said: &mut VecDeque<String>, line: String) {
+    if said.len() == KEPT_LINES {
+        said.pop_front();
+    }
+    said.push_back(line);
+}
+
 /// `2.26.1-4` and `2.29.0-desktop.1` alike.
 fn version(text: &str) -> Option<(u32, u32, u32)> {
     let mut numbers = text.split(['.', '-', '+']).map(|part| part.parse().ok());
@@ -278,6 +289,13 @@ fn version(text: &str) -> Option<(u32, u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_compose_says_without_end_the_last_is_kept() {
+        let mut said = VecDeque::new();
+        (0..2 * KEPT_LINES).for_each(|number| keep(&mut said, number.to_string()));
+        assert_eq!((said.len(), said.back().map(String::as_str)), (KEPT_LINES, Some("999")));
+    }
 
     #[test]
     fn versions_of_every_distribution_are_read() {
