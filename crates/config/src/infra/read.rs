@@ -33,8 +33,11 @@ const OURS: &[&str] = &[
     "ENV",
     "BASH_ENV",
     "TMPDIR",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
     "GCONV_PATH",
     "GNUPGHOME",
+    "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES",
     "NODE_OPTIONS",
     "NODE_PATH",
     "PERL5LIB",
@@ -44,6 +47,7 @@ const OURS: &[&str] = &[
     "PYTHONSTARTUP",
     "RUBYLIB",
     "RUBYOPT",
+    "SSH_AUTH_SOCK",
 ];
 const OUR_PREFIXES: &[&str] = &[
     "LD_",
@@ -54,10 +58,11 @@ const OUR_PREFIXES: &[&str] = &[
     "BUILDX_",
     "CONTAINER_",
     "GIT_",
-    "SSH_",
+    "SSH_ASKPASS",
+    "SSH_SK_",
     "SSL_CERT_",
     "XDG_",
-    "CLOUDSDK_",
+    "CLOUDSDK_PYTHON",
     "PASSWORD_STORE_",
 ];
 

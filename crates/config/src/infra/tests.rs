@@ -242,7 +242,9 @@ fn no_name_steers_what_compose_starts_on_the_host() {
     let steering =
         ["PATH", "PYTHONPATH", "NODE_OPTIONS", "SSH_ASKPASS", "GNUPGHOME", "XDG_CONFIG_HOME", "PWD"];
     assert_eq!(steering.iter().filter(|name| !is_reserved(name)).count(), 0);
-    for free in ["PYTHONUNBUFFERED", "NODE_ENV", "APP_PATH", "SSHD_PORT", "AWS_REGION"] {
+    for free in
+        ["PYTHONUNBUFFERED", "NODE_ENV", "APP_PATH", "SSH_PRIVATE_KEY", "AWS_REGION", "CLOUDSDK_CORE_PROJECT"]
+    {
         assert!(!is_reserved(free), "{free}");
     }
 }
