@@ -138,6 +138,14 @@ const NOT_OURS: &[&str] = &[
     "DOCKER_DEFAULT_PLATFORM",
     "DOCKER_TLS_VERIFY",
     "NODE_EXTRA_CA_CERTS",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "CLOUDSDK_PYTHON",
+    "GCONV_PATH",
+    "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "SSH_ASKPASS",
 ];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
 const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "COMPOSE_", "GIT_"];
