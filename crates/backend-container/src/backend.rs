@@ -14,12 +14,11 @@ use crate::{
     ContainerConfig, environment, filling, host_paths, images, launch, leftovers, preflight, tools, volumes,
 };
 use bollard::models::ContainerState;
-use palisade_backend_process::fence;
 use palisade_core::{
     Backend, BackendError, BoxFuture, Capabilities, Capability, ImageReference, Layout, Leftover, Liveness,
     Method, Preflight, SandboxId, SandboxSpec, Stream,
 };
-use palisade_host::{stamp, tree};
+use palisade_host::{fence, stamp, tree};
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,9 +12,9 @@ use crate::labels;
 use crate::plan::{Bind, Dialect, Place, User};
 use crate::stream::FarEnd;
 use crate::tree::Tree;
-use palisade_backend_process::fence::{self, DirectoryLock, Journal};
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
+use palisade_host::fence::{self, DirectoryLock, Journal};
 use std::os::unix::fs::MetadataExt;
 
 /// A sandbox's places as they are mounted.

@@ -6,11 +6,9 @@
 
 pub mod bwrap;
 pub mod cgroup;
-pub mod fence;
 mod idmap;
 mod low_ports;
 mod machine;
-mod marked;
 pub mod noop;
 mod stage;
 mod tools;

@@ -3,7 +3,6 @@
 
 use crate::ProcessConfig;
 use crate::bwrap::{guest_stream, make_directories, remove_directories};
-use crate::marked;
 use crate::tools;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
@@ -11,6 +10,7 @@ use palisade_core::{
     Leftover, LimitSource, Liveness, Method, Network, Preflight, Root, SandboxId, SandboxSpec, Stream,
     Workspace,
 };
+use palisade_host::marked;
 use palisade_host::{process, tree};
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;

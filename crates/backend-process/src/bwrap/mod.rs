@@ -7,7 +7,6 @@ mod prepare;
 mod probe;
 
 use crate::cgroup::{Group, Limits, Means};
-use crate::fence::{self, Journal};
 use crate::warden::Warden;
 use crate::{ProcessConfig, low_ports, machine, tools};
 use palisade_core::{
@@ -15,6 +14,7 @@ use palisade_core::{
     Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::fault::Step;
+use palisade_host::fence::{self, Journal};
 use palisade_host::{process, stamp, tree};
 use prepare::Held;
 use rustix::fd::OwnedFd;

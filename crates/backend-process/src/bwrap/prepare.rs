@@ -3,13 +3,13 @@
 use super::facts::HostFacts;
 use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, plan};
 use crate::ProcessConfig;
-use crate::fence::{self, DirectoryLock, Journal};
-use crate::marked;
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::policy::{HOME, WORKSPACE};
 use palisade_core::{Access, BackendError, GuestPath, HostPath, Root, SandboxSpec, Workspace};
 use palisade_host::fault::Step;
+use palisade_host::fence::{self, DirectoryLock, Journal};
+use palisade_host::marked;
 use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
 use palisade_seccomp::{self as seccomp, SetIdBits};

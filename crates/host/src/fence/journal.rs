@@ -2,10 +2,9 @@
 //! taken away: one small file per fenced directory and run, in a directory of our own.
 
 use super::placeholder::Placeholder;
-use crate::marked;
+use crate::fault::{self, Step};
+use crate::{marked, process};
 use palisade_core::{BackendError, HostPath, ProcessIdentity};
-use palisade_host::fault::Step;
-use palisade_host::process;
 use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -49,7 +48,10 @@ impl Journal {
             .and_then(|()| std::fs::rename(&fresh, &file))
             .map_err(io(format!("write {}", file.display())))?;
         let journal = Self { file, entry };
-        match crate::step(Step::FenceJournal).and_then(|()| journal.make()) {
+        match fault::at(Step::FenceJournal)
+            .map_err(BackendError::io("carry on"))
+            .and_then(|()| journal.make())
+        {
             Ok(()) => Ok(Some(journal)),
             Err(error) => {
                 journal.end();

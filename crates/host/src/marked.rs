@@ -1,19 +1,19 @@
 //! Processes that can be told for ours although whoever started them is gone: by what their environment or their
 //! name for themselves says.
 
+use crate::process;
 use palisade_core::ProcessIdentity;
-use palisade_host::process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::time::{Duration, Instant};
 
 /// The name under which a process of ours starts bwrap. It stays until the guest takes bwrap's place, which is as long
 /// as bwrap may still make mount points in a bound directory.
-pub(crate) fn launcher_name(owner: &ProcessIdentity) -> String {
+pub fn launcher_name(owner: &ProcessIdentity) -> String {
     format!("bwrap-{}", process::label(owner))
 }
 
 /// Ends what is left of a dead process's launch; says whether nothing is.
-pub(crate) fn end_launcher(owner: &ProcessIdentity) -> bool {
+pub fn end_launcher(owner: &ProcessIdentity) -> bool {
     let name = launcher_name(owner);
     kill_all(|pid| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn end_launcher(owner: &ProcessIdentity) -> bool {
 }
 
 /// Kills the processes for which `ours` holds, until a look at all processes finds none; says whether that came true.
-pub(crate) fn kill_all(ours: impl Fn(u32) -> bool) -> bool {
+pub fn kill_all(ours: impl Fn(u32) -> bool) -> bool {
     const PATIENCE: Duration = Duration::from_secs(2);
     let deadline = Instant::now() + PATIENCE;
     loop {
