@@ -121,6 +121,13 @@ pub const ALL: &[Comparison] = &[
         prepare: containers::run_against_docker,
     },
     Comparison {
+        name: "create, exec, rm on docker, against docker",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.25),
+        runs: SLOW,
+        prepare: containers::named_against_docker,
+    },
+    Comparison {
         name: "run on podman, against podman run --rm",
         unit: Unit::Milliseconds,
         bar: Bar::Ratio(1.1),

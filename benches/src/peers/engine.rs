@@ -79,7 +79,16 @@ impl Engine {
         let sleep = ["/bin/busybox", "sleep", "2147483647"];
         let run = ["run", "--detach", "--network=none", "--name", IMAGE, IMAGE];
         self.client.clone().args(run).args(sleep).check()?;
-        Ok(Idle { client: self.client.clone() })
+        Ok(Idle { client: self.client.clone(), volumes: &[] })
+    }
+
+    /// The same, with the options of a sandbox and volumes like its own, which are removed along.
+    pub(crate) fn idle_with_volumes(&self) -> Result<Idle> {
+        let run = self.client.clone().args(["run", "--detach", "--name", IMAGE]).args(isolating());
+        let volumes =
+            ["--volume", "palisade-bench-home:/home/agent", "--volume", "palisade-bench-work:/workspace"];
+        run.args(volumes).args([IMAGE, "/bin/busybox", "sleep", "2147483647"]).check()?;
+        Ok(Idle { client: self.client.clone(), volumes: &["palisade-bench-home", "palisade-bench-work"] })
     }
 
     /// One command in a container of its own, with the options and mounts of a sandbox.
@@ -119,6 +128,7 @@ fn isolating() -> impl Iterator<Item = &'static str> {
 #[derive(Debug)]
 pub(crate) struct Idle {
     client: Program,
+    volumes: &'static [&'static str],
 }
 
 impl Idle {
@@ -130,6 +140,9 @@ impl Idle {
 impl Drop for Idle {
     fn drop(&mut self) {
         let _ = self.client.clone().args(["rm", "--force", "--volumes", IMAGE]).check();
+        if !self.volumes.is_empty() {
+            let _ = self.client.clone().args(["volume", "rm"]).args(self.volumes).check();
+        }
     }
 }
 
