@@ -2,6 +2,7 @@
 //! of the user's: what has come waits in `refs/palisade/<name>/` until somebody asks for it with `agent sync`.
 
 use crate::error::AgentError;
+use crate::homecoming::survey;
 use crate::workshop::{AgentSandbox, Workshop};
 use palisade_core::{Event, MovedRef, SyncTrigger};
 use palisade_engine::EngineError;
@@ -41,10 +42,12 @@ impl Workshop<'_> {
 
     async fn bring(&self, sandbox: &AgentSandbox) -> Result<Vec<MovedRef>, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let repository = Repository::find(&self.git, &sandbox.record.repository).await?;
-        let _turn = repository.turn().await?;
+        let repository = Repository::find(&self.git, &sandbox.record.repository);
+        let (repository, early) = tokio::join!(repository, survey(&connection));
+        let repository = repository?;
+        let turn = repository.turn().await?;
         let refs = sandbox.refs();
-        let (_, before) = self.fetch(sandbox, &connection, &repository).await?;
+        let (_, before) = self.fetch(sandbox, &connection, &repository, &turn, early).await?;
         let after = repository.known(&refs).await?;
         Ok(repository.moved(&refs, &before, &after).await?)
     }

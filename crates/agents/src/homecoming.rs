@@ -6,8 +6,8 @@ use crate::workshop::{AgentSandbox, Workshop, tree};
 use palisade_core::{GuestPath, SyncTrigger, printable};
 use palisade_engine::Connection;
 use palisade_workspace::{
-    Application, Applied, Autorun, BranchName, Description, Divergence, InsideError, Known, Place,
-    Repository, Survey, Wanted,
+    Application, Applied, Autorun, BranchName, Description, Divergence, Ground, InsideError, Known, Place,
+    Repository, Survey, Turn, Wanted,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -77,6 +77,11 @@ impl Unsynced {
     }
 }
 
+/// What is inside now.
+pub(crate) async fn survey(connection: &Connection) -> Result<Survey, InsideError> {
+    tree(connection, &connection.layout.workspace).survey().await
+}
+
 /// What a fetch is to bring of all that.
 fn wanted(survey: &Survey) -> Wanted {
     let with_work = survey.snapshots.iter().filter(|snapshot| snapshot.work.is_some());
@@ -93,10 +98,14 @@ impl Workshop<'_> {
         request: &SyncRequest,
     ) -> Result<Homecoming, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let Place { repository, branch: checked_out, .. } =
-            Place::find(&self.git, &sandbox.record.repository).await?;
-        let _turn = repository.turn().await?;
-        let (survey, before) = self.fetch(sandbox, &connection, &repository).await?;
+        let place = Place::find(&self.git, &sandbox.record.repository);
+        let (place, early) = tokio::join!(place, survey(&connection));
+        let Place { repository, branch: checked_out, .. } = place?;
+        let turn = repository.turn().await?;
+        let fetch = self.fetch(sandbox, &connection, &repository, &turn, early);
+        // A fetch is never left half-way because of the other.
+        let (fetched, ground) = tokio::join!(fetch, Ground::look(&repository));
+        let ((survey, before), ground) = (fetched?, ground?);
         let chosen: Vec<BranchName> = match &request.which {
             Which::Main => vec![survey.main.clone().ok_or_else(|| InsideError::Failed {
                 what: "looking at the work",
@@ -115,9 +124,11 @@ impl Workshop<'_> {
             Which::All => survey.trees.branches.iter().map(|(name, _)| name.clone()).collect(),
         };
         let refs = sandbox.refs();
-        let application = Application::look(&repository, &refs, &checked_out, request.on_divergence).await?;
-        let application = application.at_most(request.most);
-        let after = application.known();
+        let said = survey.said(&checked_out);
+        let application =
+            Application::look(&repository, &refs, &checked_out, request.on_divergence, ground, said.as_ref());
+        let application = application.await?.at_most(request.most);
+        application.mark_seen();
         let autorun = async {
             let mut found = Vec::new();
             for name in &chosen {
@@ -125,30 +136,34 @@ impl Workshop<'_> {
             }
             Ok(found)
         };
-        // Three questions that have nothing to do with each other.
-        let (moved, (), autorun) = tokio::try_join!(
-            repository.moved(&refs, &before, after),
-            repository.mark_seen(&refs, after),
-            autorun
-        )?;
+        let (moved, autorun) =
+            tokio::try_join!(repository.moved(&refs, &before, application.known()), autorun)?;
         self.note_sync(sandbox, SyncTrigger::Asked, &Ok(moved));
         let mut branches = Vec::new();
         for (name, autorun) in chosen.into_iter().zip(autorun) {
             branches.push(Branch { applied: application.apply(&name).await?, name, autorun });
         }
+        application.finish().await?;
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })
     }
 
-    /// Everything into refs, nothing into a tree. What there is, and what the refs were before.
+    /// Everything into refs, nothing into a tree. What there is, and what the refs were before. What was seen before the
+    /// turn came is good enough when nobody else had it meanwhile.
     pub(crate) async fn fetch(
         &self,
         sandbox: &AgentSandbox,
         connection: &Connection,
         repository: &Repository,
+        turn: &Turn,
+        early: Result<Survey, InsideError>,
     ) -> Result<(Survey, Known), AgentError> {
         let refs = sandbox.refs();
-        let inside = tree(connection, &connection.layout.workspace);
-        let survey = async { Ok::<_, AgentError>(inside.survey().await?) };
+        let survey = async {
+            match early {
+                Ok(early) if turn.came_at_once() => Ok(early),
+                _ => Ok::<_, AgentError>(survey(connection).await?),
+            }
+        };
         let known = async { Ok::<_, AgentError>(repository.known(&refs).await?) };
         let (survey, known) = tokio::try_join!(survey, known)?;
         let link = self.link(&sandbox.row, &connection.layout);

@@ -11,9 +11,11 @@ use crate::autorun::Autorun;
 use crate::exchange::{Fetched, Known};
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
-use crate::status::Status;
+use crate::seen::Marks;
+use crate::status::{Ground, Status};
 use crate::tree::{Entries, Last, WorkingTree, difference, weight};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// What became of a sandbox's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,18 +85,31 @@ pub struct Application<'a> {
     most: u64,
     known: Known,
     status: Status,
+    /// What is to be marked as seen, with the first change of refs or at the end.
+    marks: Mutex<Marks>,
 }
 
 impl<'a> Application<'a> {
-    /// Looks at what is there to be applied, and at what it is to be laid on.
+    /// Looks at what is there to be applied on the ground that was found. What the sandbox said to have, if it has said
+    /// so, is only a guess at what git will have to answer.
     pub async fn look(
         repository: &'a Repository,
         refs: &'a SandboxRefs,
         checked_out: &'a BranchName,
         on_divergence: Divergence,
+        ground: Ground,
+        said: Option<&Fetched>,
     ) -> Result<Self, GitError> {
-        let (known, status) = tokio::try_join!(repository.known(refs), Status::look(repository))?;
-        Ok(Self { repository, refs, checked_out, on_divergence, most: u64::MAX, known, status })
+        let foresee = async {
+            if let Some(said) = said {
+                foresee(repository, ground.head(), said).await;
+            }
+            Ok(())
+        };
+        let (known, status, ()) =
+            tokio::try_join!(repository.known(refs), ground.fresh(repository), foresee)?;
+        let marks = Mutex::default();
+        Ok(Self { repository, refs, checked_out, on_divergence, most: u64::MAX, known, status, marks })
     }
 
     /// With a bound on the files that it lays into the working tree.
@@ -122,11 +137,27 @@ impl<'a> Application<'a> {
 
     /// Where the host's branch left the sandbox's.
     async fn parted(&self, fetched: &Fetched, own: &ObjectId) -> Result<ObjectId, GitError> {
-        if self.apart(&fetched.commits, own).await?.1 == 0 {
+        if self.repository.apart(&fetched.commits, own).await?.1 == 0 {
             return Ok(own.clone());
         }
         let base = self.repository.git(["merge-base", own.as_str(), fetched.target().as_str()]).text().await;
         Ok(base.ok().and_then(|id| ObjectId::parse(&id)).unwrap_or_else(|| own.clone()))
+    }
+
+    /// From here on the user counts as told of everything that is known: with the refs that move as work is laid, or
+    /// when it is finished.
+    pub fn mark_seen(&self) {
+        *self.marks() = Marks::plan(self.refs, &self.known);
+    }
+
+    /// Marks what no change of refs has taken along.
+    pub async fn finish(self) -> Result<(), GitError> {
+        let marks = std::mem::take(&mut *self.marks());
+        marks.set(self.repository).await
+    }
+
+    fn marks(&self) -> std::sync::MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks beforehand, while git is at other questions, what laying the work will ask.
@@ -163,7 +194,7 @@ impl<'a> Application<'a> {
                 Commits::Waiting { count, why: Waits::OurName }
             }
             Some(own) => {
-                let (theirs, hosts) = self.apart(&fetched.commits, own).await?;
+                let (theirs, hosts) = self.repository.apart(&fetched.commits, own).await?;
                 match hosts {
                     _ if theirs == 0 => Commits::Same,
                     0 if !self.checked_out_elsewhere(&full).await? => {
@@ -195,7 +226,7 @@ impl<'a> Application<'a> {
             let ours = self.ours(head).await?;
             WorkingTree::look(self.repository, &self.status, &ours, last, target).await
         };
-        let (tree, (theirs, hosts)) = tokio::try_join!(look, self.apart(&fetched.commits, head))?;
+        let (tree, (theirs, hosts)) = tokio::try_join!(look, self.repository.apart(&fetched.commits, head))?;
         if !tree.strange.is_empty() {
             return self.blocked(fetched, theirs, tree.strange).await;
         }
@@ -345,7 +376,8 @@ impl<'a> Application<'a> {
         let unsynced = ["-c", "core.fsync=none", "update-ref", &applying, target.as_str()];
         self.repository.git(unsynced).bytes().await?;
         let paths = tree.become_tree(commit, target, self.most).await?;
-        let mut transaction = String::from("start\0");
+        let marks = std::mem::take(&mut *self.marks());
+        let mut transaction = String::from("start\0") + &marks.into_transaction(self.repository).await?;
         if commit != head {
             transaction += &format!("update HEAD\0{commit}\0{head}\0");
         }
@@ -387,26 +419,6 @@ impl<'a> Application<'a> {
         Ok(Commits::Waiting { count, why })
     }
 
-    /// Commits that are only in the first, and only in the second.
-    async fn apart(&self, first: &ObjectId, second: &ObjectId) -> Result<(u32, u32), GitError> {
-        if first == second {
-            return Ok((0, 0));
-        }
-        if let Some(known) = self.repository.answers().apart(first, second) {
-            return Ok(known);
-        }
-        let range = format!("{first}...{second}");
-        let text = self.repository.git(["rev-list", "--left-right", "--count", &range]).text().await?;
-        let mut counts = text.split_ascii_whitespace().map(str::parse);
-        match (counts.next(), counts.next()) {
-            (Some(Ok(left)), Some(Ok(right))) => {
-                self.repository.answers().remember_apart(first, second, (left, right));
-                Ok((left, right))
-            }
-            _ => Err(GitError::Answer { what: "rev-list".into(), answer: palisade_core::printable(&text) }),
-        }
-    }
-
     async fn count(&self, of: &ObjectId, without: &str) -> Result<u32, GitError> {
         let text = self.repository.git(["rev-list", "--count", &format!("{without}..{of}")]).text().await?;
         text.parse().map_err(|_| GitError::Answer {
@@ -436,5 +448,15 @@ impl<'a> Application<'a> {
         let mut arguments = vec!["update-ref", "-m", &reason, reference, to.as_str()];
         arguments.extend(from.map(ObjectId::as_str));
         self.repository.git(arguments).bytes().await.map(drop)
+    }
+}
+
+/// Has git answer, while it is at other questions, what will be asked if the sandbox has what it said. The answers are
+/// about objects, whatever refs are at, so they are right for whoever asks, or never asked for.
+async fn foresee(repository: &Repository, head: &ObjectId, said: &Fetched) {
+    let weigh = async { weight(repository, &difference(repository, head, said.target()).await?).await };
+    let foreseen = tokio::try_join!(repository.apart(&said.commits, head), weigh);
+    if let Err(error) = foreseen {
+        tracing::debug!(%error, "the sandbox has something else than it said");
     }
 }

@@ -7,7 +7,6 @@ use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
 use palisade_core::{MovedRef, printable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -93,6 +92,10 @@ impl Known {
         directory: &'k str,
     ) -> impl Iterator<Item = (&'k String, &'k ObjectId)> {
         self.0.iter().filter(move |(name, _)| below(name, directory))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &ObjectId)> {
+        self.0.iter()
     }
 
     pub(crate) fn has(&self, reference: &str) -> bool {
@@ -256,32 +259,6 @@ impl Repository {
         self.git(["update-ref", "--stdin", "-z"]).input(deletions).bytes().await.map(drop)
     }
 
-    /// Remembers that the user was told of everything that is known of a sandbox.
-    pub async fn mark_seen(&self, refs: &SandboxRefs, known: &Known) -> Result<(), GitError> {
-        let all = refs.all();
-        let below = |name: &str, part: &str| -> Option<String> {
-            let rest = name.strip_prefix(&all)?.strip_prefix(part)?;
-            Some(format!("{all}seen/{part}{rest}"))
-        };
-        let mut changes = String::new();
-        let mut current = BTreeSet::new();
-        for (name, id) in &known.0 {
-            let Some(seen) = below(name, "heads/").or_else(|| below(name, "work/")) else { continue };
-            if known.get(&seen) != Some(id) {
-                let _ = write!(changes, "update {seen}\0{id}\0\0");
-            }
-            current.insert(seen);
-        }
-        let marks = known.0.keys().filter(|name| name.starts_with(&format!("{all}seen/")));
-        let gone = marks.filter(|name| !current.contains(*name));
-        let deletions: String = gone.map(|name| format!("delete {name}\0\0")).collect();
-        // First what goes: `feature` may have become `feature/one`, and refs are files.
-        for transaction in [deletions, changes].into_iter().filter(|transaction| !transaction.is_empty()) {
-            self.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
-        }
-        Ok(())
-    }
-
     /// What a sandbox's refs became between two looks, without what is ours to remember.
     pub async fn moved(
         &self,
@@ -315,14 +292,33 @@ impl Repository {
         from: Option<&ObjectId>,
         to: &ObjectId,
     ) -> Result<u32, GitError> {
+        if let Some(from) = from {
+            return Ok(self.apart(to, from).await?.0);
+        }
         let own = format!("--exclude={}*", refs.all());
-        let known = match from {
-            Some(from) => vec!["--not".to_owned(), from.to_string()],
-            None => vec!["--not".to_owned(), own, "--all".to_owned()],
-        };
-        let question = ["rev-list".to_owned(), "--count".to_owned(), to.to_string()].into_iter().chain(known);
+        let question = ["rev-list", "--count", to.as_str(), "--not", &own, "--all"];
         let answer = self.git(question).text().await?;
         answer.parse().map_err(|_| GitError::Answer { what: "rev-list".into(), answer: printable(&answer) })
+    }
+
+    /// Commits that are only in the first, and only in the second.
+    pub(crate) async fn apart(&self, first: &ObjectId, second: &ObjectId) -> Result<(u32, u32), GitError> {
+        if first == second {
+            return Ok((0, 0));
+        }
+        if let Some(known) = self.answers().apart(first, second) {
+            return Ok(known);
+        }
+        let range = format!("{first}...{second}");
+        let text = self.git(["rev-list", "--left-right", "--count", &range]).text().await?;
+        let mut counts = text.split_ascii_whitespace().map(str::parse);
+        match (counts.next(), counts.next()) {
+            (Some(Ok(left)), Some(Ok(right))) => {
+                self.answers().remember_apart(first, second, (left, right));
+                Ok((left, right))
+            }
+            _ => Err(GitError::Answer { what: "rev-list".into(), answer: printable(&text) }),
+        }
     }
 
     /// Whether a branch, a tag or another remote's side leads to a commit: something of the user's own.

@@ -19,6 +19,7 @@ mod inside;
 mod lock;
 mod place;
 mod refs;
+mod seen;
 mod status;
 mod survey;
 pub mod transport;
@@ -36,7 +37,7 @@ pub use inside::{Arrival, Description, Inside, InsideError, Snapshot, Tree, Tree
 pub use lock::Turn;
 pub use place::{NotUsable, Place};
 pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};
-pub use status::Change;
+pub use status::{Change, Ground};
 pub use survey::Survey;
 pub use version::GitVersion;
 pub use worktrees::{Checkout, Start, Unfinished, UnsharedCommit, Worktree, Worktrees};

@@ -1,6 +1,7 @@
 //! One at a time brings work into a repository: several sandboxes of one repository may come home at once.
 
 use crate::git::{GitError, Repository};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::time::Duration;
 
@@ -9,7 +10,24 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Held until dropped, also by a process that is killed.
 #[derive(Debug)]
-pub struct Turn(#[allow(dead_code, reason = "the lock lives as long as the open file")] File);
+pub struct Turn {
+    #[allow(dead_code, reason = "the lock lives as long as the open file")]
+    file: File,
+    came: Came,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    AtOnce,
+    AfterAnother,
+}
+
+impl Turn {
+    /// Whether nobody else had it when it was asked for.
+    pub fn came_at_once(&self) -> bool {
+        self.came == Came::AtOnce
+    }
+}
 
 impl Repository {
     /// Waits for the turn to change this repository.
@@ -21,8 +39,14 @@ impl Repository {
             let file = File::options().create(true).truncate(false).write(true).open(place)?;
             // Git that we start holds it too, and goes on when somebody kills us: its work is part of the turn.
             rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
-            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-            Ok(Turn(file))
+            let came = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    flock(&file, FlockOperation::LockExclusive)?;
+                    Came::AfterAnother
+                }
+                taken => taken.map(|()| Came::AtOnce)?,
+            };
+            Ok(Turn { file, came })
         };
         match tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(take)).await {
             Ok(Ok(turn)) => turn.map_err(io),

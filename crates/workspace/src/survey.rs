@@ -1,5 +1,6 @@
 //! All that a sandbox's repository holds, asked for at once: one command inside, however many working trees there are.
 
+use crate::exchange::Fetched;
 use crate::inside::{InsideError, MOST_BRANCHES, Snapshot, Tree, Trees};
 use crate::refs::{BranchName, ObjectId};
 use palisade_core::GuestPath;
@@ -24,6 +25,14 @@ impl Tree<'_> {
 }
 
 impl Survey {
+    /// What the sandbox says that a fetch of a branch brings.
+    pub fn said(&self, branch: &BranchName) -> Option<Fetched> {
+        let (_, commits) = self.trees.branches.iter().find(|(name, _)| name == branch)?;
+        let snapshot = self.snapshots.iter().find(|snapshot| snapshot.branch == *branch);
+        let work = snapshot.and_then(|snapshot| snapshot.work.clone());
+        Some(Fetched { branch: branch.clone(), commits: commits.clone(), work })
+    }
+
     /// `branch NAME ID`, `main PATH BRANCH HEAD WORK` and `tree PATH BRANCH HEAD WORK`. Names that we do not take are the sandbox's own business;
     /// they cannot come home.
     fn parse(words: &[String]) -> Result<Self, InsideError> {

@@ -5,8 +5,8 @@ use palisade_core::{BoxFuture, HostPath, SandboxName};
 use palisade_protocol::client::{ExecError, Output};
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_workspace::{
-    Application, Applied, Arrival, BranchName, Divergence, Facts, Fetched, Git, GitError, Inside, Link,
-    SandboxRefs, Tree, Wanted,
+    Application, Applied, Arrival, BranchName, Divergence, Facts, Fetched, Git, GitError, Ground, Inside,
+    Link, SandboxRefs, Tree, Wanted,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -210,8 +210,10 @@ impl Scene {
         let facts = self.facts().await;
         let _turn = facts.repository.turn().await?;
         let fetched = self.try_fetch(name, work).await?;
+        let ground = Ground::look(&facts.repository).await?;
         let application =
-            Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence).await?;
+            Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence, ground, None)
+                .await?;
         application.at_most(self.most).apply(&fetched.branch).await
     }
 }
