@@ -30,5 +30,5 @@ pub use profile::{HomeFile, Install, InvalidProfile, Login, Profile, Profiles, U
 pub use record::Record;
 pub use session::{session_variables, settle};
 pub use surroundings::{LoadedFile, Loader, Surroundings};
-pub use workshop::{AgentSandbox, Workshop};
+pub use workshop::{AgentSandbox, Transport, Workshop};
 pub use worktrees::session_name;

@@ -13,10 +13,18 @@ use std::time::Duration;
 pub struct Workshop<'a> {
     pub engine: &'a Engine,
     pub git: Git,
-    /// A shell command that becomes the transport to a sandbox's repository when the sandbox's id is appended.
-    pub transport: OsString,
+    pub transport: Transport,
     /// The longest that one transfer may take.
     pub transfer_time: Duration,
+}
+
+/// What git runs to reach a sandbox's repository.
+#[derive(Debug)]
+pub struct Transport {
+    /// A shell command.
+    pub command: OsString,
+    /// What it is told in the place of a host's name, before the sandbox's id.
+    pub prefix: String,
 }
 
 /// A sandbox in which an agent works.
@@ -67,11 +75,14 @@ impl Workshop<'_> {
     }
 
     pub(crate) fn link(&self, sandbox: &Row, layout: &Layout) -> Link {
-        let mut command = self.transport.clone();
-        command.push(" ");
-        // Letters and digits only, so it needs no quoting.
-        command.push(sandbox.id().as_str());
-        Link { command, directory: layout.workspace.clone(), limit: self.transfer_time }
+        let Transport { command, prefix } = &self.transport;
+        Link {
+            command: command.clone(),
+            // Letters and digits only, so it is nothing else to git.
+            host: format!("{prefix}{}", sandbox.id()),
+            directory: layout.workspace.clone(),
+            limit: self.transfer_time,
+        }
     }
 }
 

@@ -91,6 +91,9 @@ fn called_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if program_name(&arguments) == "budgie" && arguments.get(1).is_some_and(sandbox) {
         arguments.insert(1, "mcp".into());
     }
+    if let Some(words) = arguments.get(1).and_then(|word| commands::git_transport::words(word)) {
+        arguments.splice(1..2, words);
+    }
     if arguments.get(1).is_some_and(|word| word == "help") {
         arguments.remove(1);
         arguments.push("--help".into());

@@ -26,9 +26,23 @@ pub fn shown(word: &OsStr) -> String {
     quoted(OsStr::new(&text)).to_string_lossy().into_owned()
 }
 
+/// The word as it is where a shell reads nothing else into it, and otherwise in quotes: what starts a program of a single
+/// plain word can do so without a shell.
+pub fn word(word: &OsStr) -> OsString {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
+    if !word.is_empty() && word.as_bytes().iter().all(plain) { word.to_owned() } else { quoted(word) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_plain_word_stays_as_it_is() {
+        assert_eq!(word(OsStr::new("/usr/bin/a-b_1.0+")), "/usr/bin/a-b_1.0+");
+        assert_eq!(word(OsStr::new("/a b")), "'/a b'");
+        assert_eq!(word(OsStr::new("")), "''");
+    }
 
     #[test]
     fn a_quote_is_the_only_byte_that_needs_care() {

@@ -12,14 +12,14 @@ use std::time::{Duration, SystemTime};
 
 /// What a single object may take while it is put together: a few bytes can say how to make a very large one.
 const MEMORY: &str = "4g";
-/// Git wants a host's name; the transport knows where it goes without one.
-const HOST: &str = "palisade";
-
 /// The way to one sandbox's repository.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// A shell command that git runs in the place of `ssh`, with a name and a command for the other side.
+    /// A shell command that git runs in the place of `ssh`, with a name and a command for the other side. A program alone
+    /// is started without a shell.
     pub command: OsString,
+    /// The name that it is given: git wants a host's, and takes any word.
+    pub host: String,
     /// The repository's directory inside.
     pub directory: String,
     /// The longest that one transfer may take; a peer that sends nothing is ended by the transport long before.
@@ -28,7 +28,7 @@ pub struct Link {
 
 impl Link {
     fn address(&self) -> String {
-        format!("{HOST}:{}", self.directory)
+        format!("{}:{}", self.host, self.directory)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::output;
 use palisade_protocol::ExecRequest;
 use palisade_workspace::transport::{Limits, Service, relay};
 use rustix::fd::BorrowedFd;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -19,9 +20,23 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) silence: u64,
     pub(crate) id: String,
-    /// As git names the other side; we know better.
-    pub(crate) host: String,
     pub(crate) command: String,
+}
+
+/// Git gives a transport two words, a host's name and a command, and starts one with further words through a shell. So all
+/// that this command is told before the latter is in the name.
+const NAME: &str = "__git-transport";
+
+/// The name to be asked for, before the id of a sandbox.
+pub(crate) fn host_prefix(most: u64, silence: u128) -> String {
+    format!("{NAME},--most={most},--silence={silence},")
+}
+
+/// The words in such a name.
+pub(crate) fn words(host: &OsStr) -> Option<Vec<OsString>> {
+    let host =
+        host.to_str().filter(|host| host.strip_prefix(NAME).is_some_and(|rest| rest.starts_with(',')))?;
+    Some(host.split(',').map(OsString::from).collect())
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
@@ -49,4 +64,19 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
 /// Git's end of the pipe is another open file, so that ours may be told not to block.
 fn copy(descriptor: BorrowedFd<'_>) -> std::io::Result<rustix::fd::OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_from_git_is_taken_apart_into_words() {
+        let name = host_prefix(8, 120_000) + "abc";
+        let words = words(OsStr::new(&name)).unwrap();
+        assert_eq!(words, ["__git-transport", "--most=8", "--silence=120000", "abc"]);
+        for other in ["__git-transport", "palisade", "", "run"] {
+            assert_eq!(super::words(OsStr::new(other)), None, "{other}");
+        }
+    }
 }

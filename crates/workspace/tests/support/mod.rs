@@ -167,7 +167,8 @@ impl Scene {
     fn link(&self) -> Link {
         let mut command = OsString::from("sh ");
         command.push(self.path("transport"));
-        Link { command, directory: self.path("inside").display().to_string(), limit: self.patience }
+        let directory = self.path("inside").display().to_string();
+        Link { command, host: "palisade".into(), directory, limit: self.patience }
     }
 
     pub(crate) async fn send(&self) -> Arrival {

@@ -13,12 +13,12 @@ mod told;
 mod work;
 mod worktree;
 
-use super::{exec, stop};
+use super::{exec, git_transport, stop};
 use crate::Status;
 use crate::arguments::GlobalFlags;
 use crate::context::{self, Context, Said};
 use crate::failure::Failure;
-use palisade_agents::{AgentSandbox, Workshop};
+use palisade_agents::{AgentSandbox, Transport, Workshop};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
 use palisade_workspace::Place;
@@ -87,8 +87,8 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
     let transfer_time = context.settings.max_fetch_time.value.0;
     let (most, silence) = (context.settings.max_fetch.value.0, (transfer_time / 4).min(SILENCE).as_millis());
-    let mut transport: OsString = palisade_core::shell::quoted(context::this_program()?.as_os_str());
-    transport.push(format!(" __git-transport --most {most} --silence {silence}"));
+    let command = palisade_core::shell::word(context::this_program()?.as_os_str());
+    let transport = Transport { command, prefix: git_transport::host_prefix(most, silence) };
     Ok(Workshop { engine: &context.engine, git: context::git(), transport, transfer_time })
 }
 
