@@ -41,6 +41,7 @@ extern "C" fn main(_count: i32, _words: *const *const u8) -> i32 {
 fn start() -> i32 {
     // Writing to a reader that has gone away is an error to handle, not the end.
     palisade_host::descriptors::ignore_broken_pipes();
+    palisade_host::program::start_without_copying();
     terminal::restore_on_panic();
     // Older kernels cannot; then a caller's descriptors reach our keepers, never a sandbox.
     let _ = palisade_host::descriptors::keep_to_ourselves();
