@@ -121,7 +121,7 @@ pub const ALL: &[Comparison] = &[
         prepare: containers::run_against_docker,
     },
     Comparison {
-        name: "create, exec, rm on docker, against docker",
+        name: "named sandbox on docker, against docker",
         unit: Unit::Milliseconds,
         bar: Bar::Ratio(1.25),
         runs: SLOW,
