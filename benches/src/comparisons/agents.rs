@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// What Claude Code shows below its prompt, once it takes a task.
 const PROMPT: &str = "bypass permissions on";
-/// Ctrl-C twice. One that is killed instead takes it for a crash, and draws its next screen in another, slower or faster, way.
+/// Ctrl-C twice. One that is killed instead takes it for a crash, and draws its next screen in another way.
 const LEAVE: &[u8] = b"\x03\x03";
 /// Commits of the large repository, and what each adds, incompressible.
 const COMMITS: usize = 1000;
@@ -44,6 +44,8 @@ pub(super) fn start_against_the_agent(scene: &Scene) -> Result<Sides> {
         .env("HOME", home)
         .env("IS_SANDBOX", "1")
         .env("DISABLE_AUTOUPDATER", "1")
+        .env("DISABLE_TELEMETRY", "1")
+        .env("DISABLE_ERROR_REPORTING", "1")
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
     Ok(Sides {
         ours: Box::new(move || {
