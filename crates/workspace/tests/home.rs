@@ -4,7 +4,7 @@
 mod support;
 
 use palisade_core::GuestPath;
-use palisade_workspace::{Applied, Arrival, Commits, Divergence, Waits, Work};
+use palisade_workspace::{Applied, Arrival, Commits, Divergence, GitError, Waits, Work};
 use support::{Here, Scene, branch, paths};
 
 #[tokio::test]
@@ -112,6 +112,36 @@ async fn a_change_of_the_users_blocks_and_is_never_overwritten() {
         applied,
         Applied { commits: Commits::Forwarded(1), work: Work::Laid { paths: paths(&["readme"]) } }
     );
+}
+
+/// The look at the user's files is moments old when they are written.
+#[tokio::test]
+async fn a_change_that_the_user_makes_while_work_comes_home_is_not_overwritten() {
+    // Of a commit's file; of a file that was laid by us before; at a path that is new.
+    for (before, agent, path) in [
+        ("", "echo agent > readme && git commit --quiet -am second", "readme"),
+        ("echo laid > readme", "echo again > readme", "readme"),
+        ("", "echo theirs > new", "new"),
+    ] {
+        let scene = Scene::new();
+        scene.send().await;
+        scene.inside(&format!("true; {before}"));
+        scene.sync(Divergence::Wait).await;
+        scene.inside(agent);
+        let place = format!("host/{path}");
+
+        let outcome = scene.try_sync_while(|| scene.write(&place, "users\n")).await;
+
+        // Git refuses to write over it, or it was seen in time.
+        let why = Waits::HostChanges(paths(&[path]));
+        let waits = Applied { commits: Commits::Same, work: Work::Waiting { why } };
+        match outcome {
+            Err(GitError::Failed { what, .. }) => assert!(what.contains("read-tree"), "{agent}: {what}"),
+            other => assert_eq!(other.unwrap(), waits, "{agent}"),
+        }
+        assert_eq!(scene.read(&place), "users\n", "{agent}");
+        assert_eq!(scene.host("git log --format=%s"), "first", "{agent}");
+    }
 }
 
 #[tokio::test]

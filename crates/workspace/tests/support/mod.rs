@@ -208,10 +208,27 @@ impl Scene {
         work: bool,
         on_divergence: Divergence,
     ) -> Result<Applied, GitError> {
+        self.bring(name, work, on_divergence, || {}).await
+    }
+
+    /// Brings the work home while the user does something: after the look at his files, before they are written.
+    pub(crate) async fn try_sync_while(&self, meanwhile: impl FnOnce()) -> Result<Applied, GitError> {
+        let snapshot = self.tree(&Here).survey().await.unwrap().snapshots.remove(0);
+        self.bring(snapshot.branch.as_str(), snapshot.work.is_some(), Divergence::Wait, meanwhile).await
+    }
+
+    async fn bring(
+        &self,
+        name: &str,
+        work: bool,
+        on_divergence: Divergence,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Applied, GitError> {
         let facts = self.facts().await;
         let _turn = facts.repository.turn().await?;
         let fetched = self.try_fetch(name, work).await?;
         let ground = Ground::look(&facts.repository).await?;
+        meanwhile();
         let application =
             Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence, ground, None)
                 .await?;
