@@ -100,6 +100,26 @@ fn what_check_suggests_is_what_apply_writes_and_then_nothing_is_missing() {
 }
 
 #[test]
+fn a_variable_that_cannot_be_declared_is_not_passed_over() {
+    requires!(git);
+    let project = khealth();
+    project.init(&["--apply"]).ok();
+    let more = "      - GIT_DIR=${GIT_DIR}\n    volumes:\n";
+    project.put("docker-compose.yml", &COMPOSE.replace("    volumes:\n", more));
+    let told = project.init(&["--check"]);
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (
+            0,
+            "Project: wellness-agent (already onboarded)\n\n\
+             ✓ Everything that can be declared is; what cannot follows.\n\n\
+             Worth knowing:\n  docker-compose.yml needs GIT_DIR, a name that steers programs of the host and \
+             cannot be declared; take another one\n"
+        )
+    );
+}
+
+#[test]
 fn scenario_6_a_new_variable_of_the_compose_file_is_one_line_more() {
     requires!(git);
     let project = khealth();

@@ -188,7 +188,11 @@ pub(super) fn text(found: &Found) -> String {
         }
     }
     if findings.is_complete() {
-        let _ = writeln!(text, "\n✓ Everything that the compose file needs is declared.");
+        let told = match findings.undeclarable.is_empty() {
+            true => "Everything that the compose file needs is declared.",
+            false => "Everything that can be declared is; what cannot follows.",
+        };
+        let _ = writeln!(text, "\n✓ {told}");
     }
     let remarks = told::remarks(found);
     if !remarks.is_empty() {
