@@ -6,7 +6,7 @@
 //! output to the first process.
 
 use crate::backend::ContainerBackend;
-use crate::client::{Client, QUICK};
+use crate::client::Client;
 use crate::labels;
 use crate::plan::{BRIDGE, Dialect};
 use crate::stream::Attached;
@@ -44,7 +44,7 @@ async fn attach(client: &Client, name: &str) -> Result<AttachContainerResults, B
         .stream(true)
         .detach_keys(NO_KEYS)
         .build();
-    let attached = client.call("attach to the container", QUICK, |docker| {
+    let attached = client.call("attach to the container", client.quick(), |docker| {
         let options = options.clone();
         async move { docker.attach_container(name, Some(options)).await }
     });
@@ -65,9 +65,10 @@ async fn bridge(client: &Client, name: &str) -> Result<AttachContainerResults, B
         ..CreateExecOptions::default()
     };
     let what = "build a bridge to the guest";
-    let made =
-        client.call(what, QUICK, |docker| async move { docker.create_exec(name, options()).await }).await?;
-    let started = client.call(what, QUICK, |docker| {
+    let made = client
+        .call(what, client.quick(), |docker| async move { docker.create_exec(name, options()).await })
+        .await?;
+    let started = client.call(what, client.quick(), |docker| {
         let id = &made.id;
         async move {
             match docker.start_exec(id, None::<StartExecOptions>).await? {

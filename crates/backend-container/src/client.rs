@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// For questions, which an engine answers from memory.
-pub(crate) const QUICK: Duration = Duration::from_secs(10);
+const QUICK: Duration = Duration::from_secs(10);
 /// For work on containers and volumes, also when many are at it.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 
@@ -47,6 +47,15 @@ impl Client {
 
     pub(crate) fn engine(&self) -> Engine<'_> {
         Engine { method: self.method, endpoint: &self.endpoint }
+    }
+
+    /// How long a question may take. Podman answers none while it copies an image for the first container that has other
+    /// ids than the image: ten seconds and more for an ordinary user's first sandbox.
+    pub(crate) fn quick(&self) -> Duration {
+        match self.method {
+            Method::Podman => LONGEST,
+            _ => QUICK,
+        }
     }
 
     fn docker(&self) -> Docker {
@@ -93,9 +102,9 @@ impl Client {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let deadline = tokio::time::Instant::now() + QUICK;
+        let deadline = tokio::time::Instant::now() + self.quick();
         loop {
-            match self.call(what, QUICK, &ask).await {
+            match self.call(what, self.quick(), &ask).await {
                 Err(Failure::Garbled(_)) if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -117,7 +126,7 @@ impl Client {
     /// Agrees with the engine on the newest version both know.
     async fn negotiate(&self, what: &str) -> Result<(), Failure> {
         let newest = connect(self.method, &self.endpoint, API_DEFAULT_VERSION).map_err(Failure::Trouble)?;
-        let agreed = self.within(what, QUICK, newest.negotiate_version()).await?;
+        let agreed = self.within(what, self.quick(), newest.negotiate_version()).await?;
         let agreed = agreed.map_err(|error| self.engine().failure(what, &error))?;
         *self.docker.lock().unwrap_or_else(PoisonError::into_inner) = agreed;
         Ok(())

@@ -6,7 +6,7 @@
 //! container that asked for it, and is not filled either.
 
 use crate::archive;
-use crate::client::{Client, LONGEST, QUICK};
+use crate::client::{Client, LONGEST};
 use crate::labels::{self, Kind};
 use crate::plan::{self, GUEST_NAME};
 use crate::trouble::Failure;
@@ -71,7 +71,7 @@ pub(crate) fn guest_name(guest: &HostPath) -> Result<String, BackendError> {
 pub(crate) async fn is_filled(client: &Client, volume: &str, kind: Kind) -> Result<bool, BackendError> {
     let filler = labels::filler(volume);
     let (found, filler) = tokio::join!(
-        client.call("look for a volume", QUICK, |docker| async move {
+        client.call("look for a volume", client.quick(), |docker| async move {
             docker.inspect_volume(volume).await.map(|volume| volume.labels)
         }),
         mark_of(client, &filler),
@@ -153,7 +153,7 @@ async fn try_to_fill(client: &Client, filling: &Filling<'_>) -> Result<bool, Bac
 /// container that it was made for has.
 async fn create_labelled(client: &Client, volume: &str, owner: &str, kind: Kind) -> Result<(), BackendError> {
     let wanted = labels::of_owner(owner, kind);
-    let deadline = Instant::now() + QUICK;
+    let deadline = Instant::now() + client.quick();
     loop {
         let found = volumes::create_volume(client, volume, &wanted).await?;
         if labels::are_of(&found, kind) {

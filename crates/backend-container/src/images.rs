@@ -1,7 +1,7 @@
 //! Images, as far as an engine makes them: the seam of `palisade-images`, over the connection that sandboxes use.
 
 use crate::backend::ContainerBackend;
-use crate::client::{Client, LONGEST, QUICK};
+use crate::client::{Client, LONGEST};
 use crate::trouble::Failure;
 use crate::upload::Pieces;
 use bollard::errors::Error;
@@ -43,7 +43,7 @@ pub(crate) async fn inspect(
     image: &str,
 ) -> Result<Option<(String, ImageInspect)>, BackendError> {
     for name in names(client.method, image) {
-        let found = client.call("look for the image", QUICK, |docker| {
+        let found = client.call("look for the image", client.quick(), |docker| {
             let name = &name;
             async move { docker.inspect_image(name).await }
         });

@@ -1,7 +1,7 @@
 //! What this installation's dead processes have left in an engine, found by its labels alone: a name proves nothing.
 
 use crate::ContainerConfig;
-use crate::client::{Client, QUICK};
+use crate::client::Client;
 use crate::labels::{self, Kind, Known, Labels};
 use crate::trouble::Failure;
 use crate::{filling, tools, volumes};
@@ -50,7 +50,7 @@ pub(crate) async fn find(
     }
     let volumes = ListVolumesOptionsBuilder::default().filters(&ours).build();
     let volumes = client
-        .call("list volumes", QUICK, |docker| {
+        .call("list volumes", client.quick(), |docker| {
             let options = volumes.clone();
             async move { docker.list_volumes(Some(options)).await }
         })

@@ -2,7 +2,7 @@
 //! container of the very plan that sandboxes get.
 
 use crate::backend::ContainerBackend;
-use crate::client::{Client, LONGEST, QUICK};
+use crate::client::{Client, LONGEST};
 use crate::plan::Role;
 use crate::volumes;
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum};
@@ -46,7 +46,8 @@ fn failed(name: &str, error: &BackendError) -> Check {
 
 async fn reach(backend: &ContainerBackend) -> Result<(&Client, SystemInfo), BackendError> {
     let client = backend.client().await?;
-    let info = client.call("tell about itself", QUICK, |docker| async move { docker.info().await }).await?;
+    let info =
+        client.call("tell about itself", client.quick(), |docker| async move { docker.info().await }).await?;
     Ok((client, info))
 }
 
