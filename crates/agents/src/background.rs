@@ -2,7 +2,7 @@
 //! of the user's: what has come waits in `refs/palisade/<name>/` until somebody asks for it with `agent sync`.
 
 use crate::error::AgentError;
-use crate::homecoming::survey;
+use crate::homecoming::{AGAIN, survey};
 use crate::workshop::{AgentSandbox, Workshop};
 use palisade_core::{Event, MovedRef, SyncTrigger};
 use palisade_engine::EngineError;
@@ -47,8 +47,16 @@ impl Workshop<'_> {
         let repository = repository?;
         let turn = repository.turn().await?;
         let refs = sandbox.refs();
-        let (_, before) = self.fetch(sandbox, &connection, &repository, &turn, early).await?;
-        let after = repository.known(&refs).await?;
+        let (mut seen, before) = self.fetch(sandbox, &connection, &repository, &turn, early).await?;
+        let mut after = repository.known(&refs).await?;
+        for _ in 0..AGAIN {
+            if !seen.is_outdated(&refs, &after) {
+                break;
+            }
+            let anew = survey(&connection).await;
+            seen = self.fetch(sandbox, &connection, &repository, &turn, anew).await?.0;
+            after = repository.known(&refs).await?;
+        }
         Ok(repository.moved(&refs, &before, &after).await?)
     }
 

@@ -77,6 +77,10 @@ impl Unsynced {
     }
 }
 
+/// How often more to look when the agent has committed between the look at its work and the fetch. One that never stops is
+/// taken as it is; the next sync puts it right.
+pub(crate) const AGAIN: u32 = 2;
+
 /// What is inside now.
 pub(crate) async fn survey(connection: &Connection) -> Result<Survey, InsideError> {
     tree(connection, &connection.layout.workspace).survey().await
@@ -102,10 +106,25 @@ impl Workshop<'_> {
         let (place, early) = tokio::join!(place, survey(&connection));
         let Place { repository, branch: checked_out, .. } = place?;
         let turn = repository.turn().await?;
-        let fetch = self.fetch(sandbox, &connection, &repository, &turn, early);
-        // A fetch is never left half-way because of the other.
-        let (fetched, ground) = tokio::join!(fetch, Ground::look(&repository));
-        let ((survey, before), ground) = (fetched?, ground?);
+        let refs = sandbox.refs();
+        let (mut early, mut before, mut tries) = (early, None, 0);
+        let (survey, application) = loop {
+            let fetch = self.fetch(sandbox, &connection, &repository, &turn, early);
+            // A fetch is never left half-way because of the other.
+            let (fetched, ground) = tokio::join!(fetch, Ground::look(&repository));
+            let ((seen, known), ground) = (fetched?, ground?);
+            before.get_or_insert(known);
+            let (said, on_divergence) = (seen.said(&checked_out), request.on_divergence);
+            let application =
+                Application::look(&repository, &refs, &checked_out, on_divergence, ground, said.as_ref())
+                    .await?;
+            if tries == AGAIN || !seen.is_outdated(&refs, application.known()) {
+                break (seen, application.at_most(request.most));
+            }
+            tries += 1;
+            early = survey(&connection).await;
+        };
+        let before = before.unwrap_or_default();
         let chosen: Vec<BranchName> = match &request.which {
             Which::Main => vec![survey.main.clone().ok_or_else(|| InsideError::Failed {
                 what: "looking at the work",
@@ -123,11 +142,6 @@ impl Workshop<'_> {
             }
             Which::All => survey.trees.branches.iter().map(|(name, _)| name.clone()).collect(),
         };
-        let refs = sandbox.refs();
-        let said = survey.said(&checked_out);
-        let application =
-            Application::look(&repository, &refs, &checked_out, request.on_divergence, ground, said.as_ref());
-        let application = application.await?.at_most(request.most);
         application.mark_seen();
         let autorun = async {
             let mut found = Vec::new();

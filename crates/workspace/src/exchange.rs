@@ -81,6 +81,12 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known(BTreeMap<String, ObjectId>);
 
+impl FromIterator<(String, ObjectId)> for Known {
+    fn from_iter<I: IntoIterator<Item = (String, ObjectId)>>(refs: I) -> Self {
+        Self(refs.into_iter().collect())
+    }
+}
+
 impl Known {
     pub fn get(&self, reference: &str) -> Option<&ObjectId> {
         self.0.get(reference)
@@ -241,7 +247,7 @@ impl Repository {
         // Whatever is no commit came from a stranger, and is as good as not there.
         let commits = list.lines().filter_map(|line| line.strip_prefix("commit ")?.split_once(' '));
         let commits = commits.map(|(id, name)| Ok((name.to_owned(), object("for-each-ref", id)?)));
-        Ok(Known(commits.collect::<Result<_, GitError>>()?))
+        commits.collect()
     }
 
     /// Forgets the uncommitted work of branches that have none any more.

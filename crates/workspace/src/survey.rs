@@ -1,8 +1,8 @@
 //! All that a sandbox's repository holds, asked for at once: one command inside, however many working trees there are.
 
-use crate::exchange::Fetched;
+use crate::exchange::{Fetched, Known};
 use crate::inside::{InsideError, MOST_BRANCHES, Snapshot, Tree, Trees};
-use crate::refs::{BranchName, ObjectId};
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use palisade_core::GuestPath;
 
 const WHAT: &str = "looking at the work";
@@ -31,6 +31,13 @@ impl Survey {
         let snapshot = self.snapshots.iter().find(|snapshot| snapshot.branch == *branch);
         let work = snapshot.and_then(|snapshot| snapshot.work.clone());
         Some(Fetched { branch: branch.clone(), commits: commits.clone(), work })
+    }
+
+    /// Whether a branch has gone on between this look and what is known now: its loose work would be of one moment and
+    /// its commits of another.
+    pub fn is_outdated(&self, refs: &SandboxRefs, known: &Known) -> bool {
+        let mut with_work = self.snapshots.iter().filter(|snapshot| snapshot.work.is_some());
+        with_work.any(|snapshot| known.get(&refs.commits(&snapshot.branch)) != Some(&snapshot.head))
     }
 
     /// `branch NAME ID`, `main PATH BRANCH HEAD WORK` and `tree PATH BRANCH HEAD WORK`. Names that we do not take are the sandbox's own business;
@@ -79,6 +86,19 @@ mod tests {
 
     fn parse(text: &str) -> Result<Survey, InsideError> {
         Survey::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn work_of_a_branch_that_has_gone_on_is_outdated() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let refs = SandboxRefs::new(palisade_core::SandboxName::new("box").unwrap());
+        let main = refs.commits(&BranchName::new("main").unwrap());
+        let known = |id: &str| Known::from_iter([(main.clone(), ObjectId::parse(id).unwrap())]);
+        let loose = parse(&format!("main /workspace main {a} {b}")).unwrap();
+        assert!(!loose.is_outdated(&refs, &known(&a)));
+        assert!(loose.is_outdated(&refs, &known(&b)));
+        let clean = parse(&format!("main /workspace main {a} -")).unwrap();
+        assert!(!clean.is_outdated(&refs, &known(&b)), "nothing of it is older than its commits");
     }
 
     #[test]
