@@ -98,6 +98,11 @@ impl Engine {
     async fn settle(&self, intent: &Intent, dry_run: bool) -> Result<Option<GcItem>, EngineError> {
         let store = self.store()?;
         let Some(turn) = self.turn_within(&intent.sandbox_id, Duration::ZERO).await? else { return Ok(None) };
+        // It was found before the turn came, and before its process was looked for: one that has done its work and ended
+        // meanwhile has left a sandbox that is whole.
+        if !store.intents()?.intents.iter().any(|standing| standing.id == intent.id) {
+            return Ok(None);
+        }
         let Some(row) = store.by_id(&intent.sandbox_id)? else {
             if !dry_run {
                 store.end_intent(intent.id)?;

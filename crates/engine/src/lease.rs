@@ -68,6 +68,8 @@ impl Engine {
             .flatten()
             .filter(|entry| entry.file_name().to_str().and_then(&mut lives) != Some(true))
             .map(|entry| entry.path())
+            // A process that ends in order takes its lease away first, maybe between the listing and the look at it.
+            .filter(|path| path.exists())
             .collect()
     }
 
