@@ -50,8 +50,7 @@ pub(crate) async fn guest(
     image: &str,
     empty: Option<&str>,
 ) -> Result<String, BackendError> {
-    let contents = std::fs::read(guest).map_err(BackendError::io(format!("read {guest}")))?;
-    let volume = labels::guest_volume(&short(Digest::of_bytes(&contents)));
+    let (contents, volume) = read_guest(guest)?;
     let trust = if empty == Some(volume.as_str()) { Trust::None } else { Trust::AsItLooks };
     if trust == Trust::AsItLooks && is_filled(client, &volume, Kind::Guest).await? {
         return Ok(volume);
@@ -64,8 +63,14 @@ pub(crate) async fn guest(
 
 /// What the volume with this guest is called, in whichever engine.
 pub(crate) fn guest_name(guest: &HostPath) -> Result<String, BackendError> {
+    Ok(read_guest(guest)?.1)
+}
+
+/// The guest, and what its volume is called.
+fn read_guest(guest: &HostPath) -> Result<(Vec<u8>, String), BackendError> {
     let contents = std::fs::read(guest).map_err(BackendError::io(format!("read {guest}")))?;
-    Ok(labels::guest_volume(&short(Digest::of_bytes(&contents))))
+    let volume = labels::guest_volume(&short(Digest::of_bytes(&contents)));
+    Ok((contents, volume))
 }
 
 pub(crate) async fn is_filled(client: &Client, volume: &str, kind: Kind) -> Result<bool, BackendError> {

@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn within_compares_whole_components() {
-        let base = GuestPath::new("/work").unwrap();
-        assert!(GuestPath::new("/work/x").unwrap().is_within(&base));
+        let base = GuestPath::new("/home").unwrap();
+        assert!(GuestPath::new("/home/x").unwrap().is_within(&base));
         assert!(base.is_within(&base));
-        assert!(!GuestPath::new("/workspace").unwrap().is_within(&base));
+        assert!(!GuestPath::new("/homestead").unwrap().is_within(&base));
     }
 
     #[test]

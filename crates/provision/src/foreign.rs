@@ -14,15 +14,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     // A pipe without a writer would block the opening itself.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    if metadata.len() > MOST_BYTES {
+    let mut bytes = Vec::new();
+    // The size is that of what was read: a file may grow after it was looked at, and a part of it is none.
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
