@@ -6,8 +6,8 @@
 use crate::pipe::{EndBy, Inlet, Outlet};
 use crate::spawn::{self, Image, Kept, Spawner, StartStatus, Started, Wiring, failure};
 use crate::stream::{Progress, Shared, Stream};
+use crate::system;
 use crate::terminal::{LEFT_BEHIND, Terminal};
-use crate::{processes, system};
 use palisade_protocol::message::accepted_frame;
 use palisade_protocol::{Channel, ExecRequest, Exit, Refusal, RefusalCode, Size, StreamId, Violation};
 use rustix::event::{PollFd, PollFlags};
@@ -161,10 +161,10 @@ impl Stream for Command {
         }
     }
 
-    fn reset(&mut self, _shared: &mut Shared) {
+    fn reset(&mut self, shared: &mut Shared) {
         // Once it has ended, its number may already be another's.
         if self.exit.is_none() {
-            processes::kill_session(self.pid);
+            shared.leaving.ask(self.pid);
         }
     }
 

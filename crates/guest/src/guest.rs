@@ -10,6 +10,7 @@ use crate::changes::Watching;
 use crate::command::Command;
 use crate::dial::Dial;
 use crate::egress::{self, Ask, Egress};
+use crate::leaving::Leaving;
 use crate::link::{Link, Received};
 use crate::listeners::{Listeners, Ports};
 use crate::processes::Household;
@@ -88,6 +89,7 @@ impl Guest {
                 sessions: Sessions::default(),
                 spawner,
                 ports: Ports::default(),
+                leaving: Leaving::default(),
                 egress: None,
             },
             signals,
@@ -186,7 +188,8 @@ impl Guest {
     fn timeout(&self) -> Option<Timespec> {
         let streams = self.streams.values().filter_map(|stream| stream.due());
         let callers = self.shared.egress.as_ref().and_then(Egress::due);
-        let others = [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers];
+        let others =
+            [self.shutdown.as_ref().map(Shutdown::due), self.retry_at, callers, self.shared.leaving.due()];
         let next = streams.chain(others.into_iter().flatten()).min()?;
         let left = next.saturating_duration_since(Instant::now());
         // Rounded up, so as not to wake for nothing just before.
@@ -204,6 +207,7 @@ impl Guest {
             self.progress(id);
         }
         self.shared.sessions.tidy();
+        self.shared.leaving.tidy();
         if let Some(egress) = &mut self.shared.egress {
             egress.tidy();
         }
@@ -504,6 +508,7 @@ impl Guest {
     }
 
     fn child_ended(&mut self, pid: Pid, exit: Exit) {
+        self.shared.leaving.child_ended(pid);
         if self.shared.sessions.child_ended(pid, exit, &mut self.shared.link) {
             return;
         }

@@ -14,6 +14,7 @@ mod command;
 mod dial;
 mod egress;
 mod guest;
+mod leaving;
 mod link;
 mod listeners;
 mod loopback;

@@ -43,6 +43,23 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
     Some(Process { pid, parent, session })
 }
 
+/// Sends signals to the session that a living child leads.
+pub(crate) fn signal_session(leader: Pid, signals: &[i32]) {
+    let leader = leader.as_raw_nonzero().get();
+    // Before its own setsid a child is in nobody's session but ours.
+    for process in all().iter().filter(|process| process.session == leader || process.pid == leader) {
+        for signal in signals {
+            let _ = system::kill(process.pid, *signal);
+        }
+    }
+}
+
+/// Whether anybody is left in a session.
+pub(crate) fn session_lives(leader: Pid) -> bool {
+    let leader = leader.as_raw_nonzero().get();
+    all().iter().any(|process| process.session == leader)
+}
+
 /// Kills the session that a living child leads, its background jobs included.
 pub(crate) fn kill_session(leader: Pid) {
     let leader = leader.as_raw_nonzero().get();

@@ -1,6 +1,7 @@
 //! What every kind of stream can do. The loop knows streams only through this.
 
 use crate::egress::Egress;
+use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::listeners::Ports;
 use crate::session::Sessions;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) spawner: Spawner,
     pub(crate) ports: Ports,
+    pub(crate) leaving: Leaving,
     /// The way out, once the host has opened it.
     pub(crate) egress: Option<Egress>,
 }

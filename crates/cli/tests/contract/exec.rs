@@ -80,6 +80,13 @@ fn a_command_dies_with_its_client(method: &'static str) {
     assert_eq!(running.finish().code, -9);
     eventually("the command ends", || processes_with(&sleep).is_empty());
     assert_eq!(instance.shell("box", "echo still here"), outcome("still here\n", "", 0));
+
+    // One that listens can put its things away: git its locks, an editor its work.
+    let script = "trap 'echo bye > ~/bye; exit' TERM; echo ready; sleep 1000 & wait";
+    let running = Running::until_ready(&mut instance.command(["exec", "box", "--", "bash", "-c", script]));
+    running.signal(Signal::KILL);
+    running.finish();
+    eventually("it is asked to end", || instance.shell("box", "cat ~/bye").stdout == "bye\n");
 }
 
 fn what_a_command_leaves_running_stays_until_the_stop(method: &'static str) {
