@@ -13,7 +13,7 @@ use crate::trouble::Failure;
 use crate::{
     ContainerConfig, environment, filling, host_paths, images, launch, leftovers, preflight, tools, volumes,
 };
-use bollard::models::ContainerState;
+use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use palisade_core::{
     Backend, BackendError, BoxFuture, Capabilities, Capability, ImageReference, Layout, Leftover, Liveness,
     Method, Preflight, SandboxId, SandboxSpec, Stream,
@@ -215,8 +215,14 @@ impl ContainerBackend {
             Ok(state) if state.running == Some(true) => "the guest runs and does not answer".to_owned(),
             Ok(state) => {
                 let said = state.error.filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
-                let code = state.exit_code.unwrap_or_default();
-                format!("the guest ended with code {code}{}", said.unwrap_or_default())
+                let said = said.unwrap_or_default();
+                match (state.status, state.exit_code) {
+                    // One that never ran has a code too, which means nothing.
+                    (Some(status @ ContainerStateStatusEnum::CREATED), _) => {
+                        format!("the container is {status} and does not run{said}")
+                    }
+                    (_, code) => format!("the guest ended with code {}{said}", code.unwrap_or_default()),
+                }
             }
         };
         BackendError::Unavailable { method: self.method, reason, fix: "run `palisade doctor`".into() }

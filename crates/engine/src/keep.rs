@@ -295,7 +295,17 @@ async fn greet(
     let shaken = match way {
         Way::Start => {
             let stream = backend.connect(spec).await?;
-            tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await.ok().and_then(Result::ok)
+            match tokio::time::timeout(HANDSHAKE, Keeper::handshake(stream)).await {
+                Ok(Ok(keeper)) => Some(keeper),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "the guest did not greet");
+                    None
+                }
+                Err(_) => {
+                    tracing::error!("the guest did not greet in time");
+                    None
+                }
+            }
         }
         Way::Adopt => resynced(backend, spec).await?,
     };
