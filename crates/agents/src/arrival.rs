@@ -12,7 +12,8 @@ use crate::workshop::{AgentSandbox, Workshop, tree};
 use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName, SyncMode};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
-use palisade_workspace::{Arrival, Facts, Identity, Progress};
+use palisade_workspace::transport::Service;
+use palisade_workspace::{Arrival, Facts, Identity, Link, Progress};
 use std::path::{Path, PathBuf};
 
 /// What to start from.
@@ -120,7 +121,7 @@ impl Workshop<'_> {
         {
             tell(Step::SyncsLater);
         }
-        self.send(&sandbox, &connection, &facts, tell).await?;
+        self.send(&connection, &facts, tell).await?;
         let sent = env_files::send(&connection, &facts, &request.env_files, tell).await?;
         sandbox.record.env_files = sent;
         sandbox.record.env_load = request.env_load.iter().map(ToString::to_string).collect();
@@ -207,7 +208,6 @@ impl Workshop<'_> {
     /// The host's branch goes in; the working branch follows where nothing is in the way.
     async fn send(
         &self,
-        sandbox: &AgentSandbox,
         connection: &Connection,
         facts: &Facts,
         tell: &mut dyn FnMut(Step),
@@ -217,8 +217,10 @@ impl Workshop<'_> {
         let known = tree.prepare(&facts.branch, name, email).await?;
         if known.as_ref() != Some(&facts.head) {
             tell(Step::Doing("sending the code"));
-            let link = self.link(&sandbox.row, &connection.layout);
-            facts.repository.push_to(&link, &facts.branch, |progress| tell(Step::Sending(progress))).await?;
+            let push = async |link: &Link| {
+                facts.repository.push_to(link, &facts.branch, |progress| tell(Step::Sending(progress))).await
+            };
+            self.linked(connection, Service::ReceivePack, push).await?;
             tell(Step::Doing("checking out"));
         }
         tell(Step::Arrived(tree.arrive(&facts.branch).await?));

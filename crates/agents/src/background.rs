@@ -2,8 +2,8 @@
 //! of the user's: what has come waits in `refs/palisade/<name>/` until somebody asks for it with `agent sync`.
 
 use crate::error::AgentError;
-use crate::homecoming::{AGAIN, survey};
-use crate::workshop::{AgentSandbox, Workshop};
+use crate::homecoming::{AGAIN, HostSide, survey};
+use crate::workshop::{AgentSandbox, Workshop, first_the_other};
 use palisade_core::{Event, MovedRef, SyncTrigger};
 use palisade_engine::EngineError;
 use palisade_store::EVENTS_KEPT;
@@ -42,22 +42,26 @@ impl Workshop<'_> {
 
     async fn bring(&self, sandbox: &AgentSandbox) -> Result<Vec<MovedRef>, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let repository = Repository::find(&self.git, &sandbox.record.repository);
-        let (repository, early) = tokio::join!(repository, survey(&connection));
-        let repository = repository?;
-        let turn = repository.turn().await?;
         let refs = sandbox.refs();
-        let (mut seen, before) = self.fetch(sandbox, &connection, &repository, &turn, early).await?;
+        let hosts = async {
+            let repository = first_the_other(Repository::find(&self.git, &sandbox.record.repository)).await?;
+            let side = HostSide::hold(&repository, &refs).await?;
+            Ok::<_, AgentError>((repository, side))
+        };
+        let (early, hosts) = tokio::join!(survey(&connection), hosts);
+        let (repository, side) = hosts?;
+        let mut seen = side.trusts(early, &connection).await?;
+        self.fetch(sandbox, &connection, &repository, &side.known, &seen).await?;
         let mut after = repository.known(&refs).await?;
         for _ in 0..AGAIN {
             if !seen.is_outdated(&refs, &after) {
                 break;
             }
-            let anew = survey(&connection).await;
-            seen = self.fetch(sandbox, &connection, &repository, &turn, anew).await?.0;
+            seen = survey(&connection).await?;
+            self.fetch(sandbox, &connection, &repository, &after, &seen).await?;
             after = repository.known(&refs).await?;
         }
-        Ok(repository.moved(&refs, &before, &after).await?)
+        Ok(repository.moved(&refs, &side.known, &after).await?)
     }
 
     /// A sync that moved nothing is not worth a line. One that cannot be recorded has happened all the same.

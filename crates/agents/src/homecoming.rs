@@ -2,12 +2,13 @@
 //! the host's branch and working tree.
 
 use crate::error::AgentError;
-use crate::workshop::{AgentSandbox, Workshop, tree};
+use crate::workshop::{AgentSandbox, Workshop, first_the_other, tree};
 use palisade_core::{GuestPath, SyncTrigger, printable};
 use palisade_engine::Connection;
+use palisade_workspace::transport::Service;
 use palisade_workspace::{
-    Application, Applied, Autorun, BranchName, Description, Divergence, Ground, InsideError, Known, Place,
-    Repository, Survey, Turn, Wanted,
+    Application, Applied, Autorun, BranchName, Description, Divergence, Ground, InsideError, Known, Link,
+    Place, Repository, SandboxRefs, Survey, Turn, Wanted,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -81,6 +82,35 @@ impl Unsynced {
 /// taken as it is; the next sync puts it right.
 pub(crate) const AGAIN: u32 = 2;
 
+/// The host's side while it is our turn: nobody else moves its refs.
+#[derive(Debug)]
+pub(crate) struct HostSide {
+    turn: Turn,
+    /// The refs of the sandbox as they were when the turn came.
+    pub(crate) known: Known,
+}
+
+impl HostSide {
+    pub(crate) async fn hold(repository: &Repository, refs: &SandboxRefs) -> Result<Self, AgentError> {
+        let turn = repository.turn().await?;
+        Ok(Self { known: repository.known(refs).await?, turn })
+    }
+
+    /// What was seen inside before the turn came is good enough when nobody else had it meanwhile.
+    pub(crate) async fn trusts(
+        &self,
+        early: Result<Survey, InsideError>,
+        connection: &Connection,
+    ) -> Result<Survey, InsideError> {
+        match early {
+            Ok(early) if self.turn.came_at_once() => Ok(early),
+            // The others wait for their turn meanwhile.
+            Err(slow @ InsideError::Slow { .. }) => Err(slow),
+            _ => survey(connection).await,
+        }
+    }
+}
+
 /// What is inside now.
 pub(crate) async fn survey(connection: &Connection) -> Result<Survey, InsideError> {
     tree(connection, &connection.layout.workspace).survey().await
@@ -102,29 +132,45 @@ impl Workshop<'_> {
         request: &SyncRequest,
     ) -> Result<Homecoming, AgentError> {
         let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let place = Place::find(&self.git, &sandbox.record.repository);
-        let (place, early) = tokio::join!(place, survey(&connection));
-        let Place { repository, branch: checked_out, .. } = place?;
-        let turn = repository.turn().await?;
         let refs = sandbox.refs();
-        let (mut early, mut before, mut tries) = (early, None, 0);
+        let hosts = async {
+            let place = first_the_other(Place::find(&self.git, &sandbox.record.repository)).await?;
+            let side = HostSide::hold(&place.repository, &refs).await?;
+            Ok::<_, AgentError>((place, side))
+        };
+        let (early, hosts) = tokio::join!(survey(&connection), hosts);
+        let (Place { repository, branch: checked_out, .. }, side) = hosts?;
+        let mut seen = side.trusts(early, &connection).await?;
+        let (mut known, mut tries) = (side.known.clone(), 0);
         let (survey, application) = loop {
-            let fetch = self.fetch(sandbox, &connection, &repository, &turn, early);
+            let fetch = self.fetch(sandbox, &connection, &repository, &known, &seen);
+            let ground = async {
+                let ground = first_the_other(Ground::look(&repository)).await;
+                if tries == 0 && seen.said(&checked_out).is_some() && !has_all(&known, &refs, &seen) {
+                    Application::expect(&repository, &refs).await;
+                }
+                ground
+            };
             // A fetch is never left half-way because of the other.
-            let (fetched, ground) = tokio::join!(fetch, Ground::look(&repository));
-            let ((seen, known), ground) = (fetched?, ground?);
-            before.get_or_insert(known);
-            let (said, on_divergence) = (seen.said(&checked_out), request.on_divergence);
-            let application =
-                Application::look(&repository, &refs, &checked_out, on_divergence, ground, said.as_ref())
-                    .await?;
+            let (fetched, ground) = tokio::join!(fetch, ground);
+            fetched?;
+            let (ground, said) = (ground?, seen.said(&checked_out));
+            let application = Application::look(
+                &repository,
+                &refs,
+                &checked_out,
+                request.on_divergence,
+                ground,
+                said.as_ref(),
+            )
+            .await?;
             if tries == AGAIN || !seen.is_outdated(&refs, application.known()) {
                 break (seen, application.at_most(request.most));
             }
             tries += 1;
-            early = survey(&connection).await;
+            known = application.known().clone();
+            seen = survey(&connection).await?;
         };
-        let before = before.unwrap_or_default();
         let chosen: Vec<BranchName> = match &request.which {
             Which::Main => vec![survey.main.clone().ok_or_else(|| InsideError::Failed {
                 what: "looking at the work",
@@ -151,45 +197,36 @@ impl Workshop<'_> {
             Ok(found)
         };
         let (moved, autorun) =
-            tokio::try_join!(repository.moved(&refs, &before, application.known()), autorun)?;
+            tokio::try_join!(repository.moved(&refs, &side.known, application.known()), autorun)?;
         self.note_sync(sandbox, SyncTrigger::Asked, &Ok(moved));
         let mut branches = Vec::new();
         for (name, autorun) in chosen.into_iter().zip(autorun) {
             branches.push(Branch { applied: application.apply(&name).await?, name, autorun });
         }
         application.finish().await?;
+        repository.dismiss().await;
         Ok(Homecoming { branches, unnameable: survey.trees.unnameable })
     }
 
-    /// Everything into refs, nothing into a tree. What there is, and what the refs were before. What was seen before the
-    /// turn came is good enough when nobody else had it meanwhile.
+    /// Everything that was seen inside into refs, nothing into a tree.
     pub(crate) async fn fetch(
         &self,
         sandbox: &AgentSandbox,
         connection: &Connection,
         repository: &Repository,
-        turn: &Turn,
-        early: Result<Survey, InsideError>,
-    ) -> Result<(Survey, Known), AgentError> {
+        known: &Known,
+        seen: &Survey,
+    ) -> Result<(), AgentError> {
         let refs = sandbox.refs();
-        let survey = async {
-            match early {
-                Ok(early) if turn.came_at_once() => Ok(early),
-                _ => Ok::<_, AgentError>(survey(connection).await?),
-            }
-        };
-        let known = async { Ok::<_, AgentError>(repository.known(&refs).await?) };
-        let (survey, known) = tokio::try_join!(survey, known)?;
-        let link = self.link(&sandbox.row, &connection.layout);
-        let names = Names { commits: &|branch| refs.commits(branch), work: &|branch| refs.work(branch) };
-        if missing(&known, &names, &survey).is_empty() {
+        if has_all(known, &refs, seen) {
             tracing::debug!("the host has everything already");
         } else {
-            repository.fetch_from(&link, &refs, &wanted(&survey)).await?;
+            let fetch = async |link: &Link| repository.fetch_from(link, &refs, &wanted(seen)).await;
+            self.linked(connection, Service::UploadPack, fetch).await?;
         }
-        let without = survey.snapshots.iter().filter(|snapshot| snapshot.work.is_none());
-        repository.forget_work(&refs, &known, without.map(|snapshot| &snapshot.branch)).await?;
-        Ok((survey, known))
+        let without = seen.snapshots.iter().filter(|snapshot| snapshot.work.is_none());
+        repository.forget_work(&refs, known, without.map(|snapshot| &snapshot.branch)).await?;
+        Ok(())
     }
 
     /// What would be lost with the sandbox. It must be running.
@@ -236,6 +273,12 @@ impl Workshop<'_> {
             None => Ok(true),
         }
     }
+}
+
+/// Whether all that was seen inside is in refs of the host's.
+fn has_all(known: &Known, refs: &SandboxRefs, seen: &Survey) -> bool {
+    let names = Names { commits: &|branch| refs.commits(branch), work: &|branch| refs.work(branch) };
+    missing(known, &names, seen).is_empty()
 }
 
 /// Which refs to look at for a branch.

@@ -2,10 +2,12 @@
 
 use crate::error::AgentError;
 use crate::record::Record;
-use palisade_core::{Layout, SandboxName};
+use palisade_core::SandboxName;
 use palisade_engine::{Connection, Engine};
+use palisade_protocol::ExecRequest;
 use palisade_store::Row;
-use palisade_workspace::{Git, Link, SandboxRefs, Tree};
+use palisade_workspace::transport::{Limits, Service};
+use palisade_workspace::{Git, GitError, Handover, Link, SandboxRefs, Tree};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -18,13 +20,14 @@ pub struct Workshop<'a> {
     pub transfer_time: Duration,
 }
 
-/// What git runs to reach a sandbox's repository.
+/// How git reaches a sandbox's repository.
 #[derive(Debug)]
 pub struct Transport {
-    /// A shell command.
+    /// A shell command that hands its pipes over to us.
     pub command: OsString,
-    /// What it is told in the place of a host's name, before the sandbox's id.
-    pub prefix: String,
+    /// What it is told in the place of a host's name.
+    pub host: String,
+    pub limits: Limits,
 }
 
 /// A sandbox in which an agent works.
@@ -74,23 +77,52 @@ impl Workshop<'_> {
         Ok(found)
     }
 
-    pub(crate) fn link(&self, sandbox: &Row, layout: &Layout) -> Link {
-        let Transport { command, prefix } = &self.transport;
-        Link {
+    /// Has git speak with a pack program of the sandbox's.
+    pub(crate) async fn linked<T>(
+        &self,
+        connection: &Connection,
+        service: Service,
+        exchange: impl AsyncFnOnce(&Link) -> Result<T, GitError>,
+    ) -> Result<T, AgentError> {
+        const WHAT: &str = "give git a way into the sandbox";
+        let Transport { command, host, limits } = &self.transport;
+        let layout = &connection.layout;
+        let (handover, theirs) = Handover::new().map_err(AgentError::io(WHAT))?;
+        let link = Link {
             command: command.clone(),
-            // Letters and digits only, so it is nothing else to git.
-            host: format!("{prefix}{}", sandbox.id()),
+            inherited: Some(theirs),
+            host: host.clone(),
             directory: layout.workspace.clone(),
             limit: self.transfer_time,
+        };
+        let request = ExecRequest {
+            argv: service.argv(&layout.workspace),
+            env: variables(connection),
+            cwd: layout.workspace.clone().into_bytes(),
+            ..ExecRequest::default()
+        };
+        tokio::select! {
+            biased;
+            never = handover.serve(&connection.client, service, request, *limits) => match never {},
+            done = first_the_other(exchange(&link)) => Ok(done?),
         }
     }
 }
 
+/// Lets what is asked of the sandbox go out before a process is started for the other, which keeps this thread a while.
+pub(crate) async fn first_the_other<T>(started: impl Future<Output = T>) -> T {
+    tokio::task::yield_now().await;
+    started.await
+}
+
 /// A working tree in a running sandbox.
 pub(crate) fn tree<'a>(connection: &'a Connection, directory: &str) -> Tree<'a> {
+    Tree::new(&connection.client, variables(connection), directory)
+}
+
+fn variables(connection: &Connection) -> Vec<Vec<u8>> {
     let variables = connection.layout.environment.iter();
-    let variables = variables.map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
-    Tree::new(&connection.client, variables, directory)
+    variables.map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
 }
 
 pub(crate) fn record(row: &Row) -> Result<Option<Record>, AgentError> {

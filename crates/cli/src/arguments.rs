@@ -65,8 +65,6 @@ pub(crate) enum Command {
     Config(commands::config::Arguments),
     Trust(commands::trust::Arguments),
     Completions(commands::completions::Arguments),
-    #[command(name = "__git-transport", hide = true)]
-    GitTransport(commands::git_transport::Arguments),
     #[command(name = commands::agent::BACKGROUND, hide = true)]
     BackgroundSync(commands::agent::background::Arguments),
     #[command(name = crate::telemetry::KEEPER, hide = true)]

@@ -48,6 +48,9 @@ fn start() -> i32 {
     #[cfg(debug_assertions)]
     context::arm_faults();
     let arguments = called_as(std::env::args_os().collect());
+    if let Some(status) = commands::git_transport::answer(&arguments) {
+        return i32::from(status);
+    }
     let status = match parse(&arguments).and_then(commands::run) {
         Ok(status) => status,
         Err(failure) => {
@@ -91,9 +94,6 @@ fn called_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let sandbox = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--sandbox"));
     if program_name(&arguments) == "budgie" && arguments.get(1).is_some_and(sandbox) {
         arguments.insert(1, "mcp".into());
-    }
-    if let Some(words) = arguments.get(1).and_then(|word| commands::git_transport::words(word)) {
-        arguments.splice(1..2, words);
     }
     if arguments.get(1).is_some_and(|word| word == "help") {
         arguments.remove(1);

@@ -24,6 +24,11 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        *self.given() = Given::default();
+    }
+
     pub(crate) fn difference(&self, from: &ObjectId, to: &ObjectId) -> Option<Arc<[Difference]>> {
         self.given().differences.get(&(from.clone(), to.clone())).cloned()
     }

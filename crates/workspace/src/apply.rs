@@ -8,12 +8,14 @@
 //! - Content is written by git's own two-tree update, which goes through no link and over no untracked file.
 
 use crate::autorun::Autorun;
-use crate::exchange::{Fetched, Known};
-use crate::git::{GitError, Repository};
+use crate::exchange::{APART, Fetched, Known};
+use crate::git::{GitError, Invocation, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::seen::Marks;
 use crate::status::{Ground, Status};
-use crate::tree::{Entries, Last, WorkingTree, difference, weight};
+use crate::tree::{
+    Entries, Last, WorkingTree, difference, difference_of_commits, questions_to_weigh, weight,
+};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -89,7 +91,33 @@ pub struct Application<'a> {
     marks: Mutex<Marks>,
 }
 
+/// Takes changes of refs that need not outlive a power failure.
+const QUICK_REFS: [&str; 5] = ["-c", "core.fsync=none", "update-ref", "--stdin", "-z"];
+
+/// Git that takes changes of refs, with a line for their logs.
+fn change_refs<'r>(repository: &'r Repository, reason: &str) -> Invocation<'r> {
+    repository.git(["update-ref", "-m", reason, "--stdin", "-z"])
+}
+
+/// For the log of a ref.
+fn reason(refs: &SandboxRefs) -> String {
+    format!("palisade: work of {}", refs.all())
+}
+
 impl<'a> Application<'a> {
+    /// Has git wait for the questions that follow when work arrives, while it is on its way.
+    pub async fn expect(repository: &Repository, refs: &SandboxRefs) {
+        let reason = reason(refs);
+        let [difference, sizes] = questions_to_weigh(repository);
+        let apart = repository.git(APART);
+        let (quick, changes) = (repository.git(QUICK_REFS), change_refs(repository, &reason));
+        for question in [difference, sizes, apart, quick, changes] {
+            question.ready();
+            // A start keeps this thread a while, and the work comes through it.
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Looks at what is there to be applied on the ground that was found. What the sandbox said to have, if it has said
     /// so, is only a guess at what git will have to answer.
     pub async fn look(
@@ -373,8 +401,8 @@ impl<'a> Application<'a> {
     ) -> Result<Work, GitError> {
         // For a run after a kill, and not after a power failure: there, what is half laid blocks as a user's change would.
         let applying = format!("{}/{target}", self.refs.applying());
-        let unsynced = ["-c", "core.fsync=none", "update-ref", &applying, target.as_str()];
-        self.repository.git(unsynced).bytes().await?;
+        let record = format!("update {applying}\0{target}\0\0");
+        self.repository.git(QUICK_REFS).input(record).bytes().await?;
         let paths = tree.become_tree(commit, target, self.most).await?;
         let marks = std::mem::take(&mut *self.marks());
         let mut transaction = String::from("start\0") + &marks.into_transaction(self.repository).await?;
@@ -392,9 +420,7 @@ impl<'a> Application<'a> {
             transaction += &format!("delete {name}\0\0");
         }
         transaction += "prepare\0commit\0";
-        let reason = self.reason();
-        let update = self.repository.git(["update-ref", "-m", &reason, "--stdin", "-z"]);
-        update.input(transaction).bytes().await?;
+        change_refs(self.repository, &reason(self.refs)).input(transaction).bytes().await?;
         // The user may have committed all of it.
         Ok(if uncommitted && !paths.is_empty() { Work::Laid { paths } } else { Work::None })
     }
@@ -433,18 +459,13 @@ impl<'a> Application<'a> {
         Ok(list.split(|byte| *byte == b'\n').any(|given| given == line.as_bytes()))
     }
 
-    /// For the log of a ref.
-    fn reason(&self) -> String {
-        format!("palisade: work of {}", self.refs.all())
-    }
-
     async fn move_ref(
         &self,
         reference: &str,
         to: &ObjectId,
         from: Option<&ObjectId>,
     ) -> Result<(), GitError> {
-        let reason = self.reason();
+        let reason = reason(self.refs);
         let mut arguments = vec!["update-ref", "-m", &reason, reference, to.as_str()];
         arguments.extend(from.map(ObjectId::as_str));
         self.repository.git(arguments).bytes().await.map(drop)
@@ -454,7 +475,10 @@ impl<'a> Application<'a> {
 /// Has git answer, while it is at other questions, what will be asked if the sandbox has what it said. The answers are
 /// about objects, whatever refs are at, so they are right for whoever asks, or never asked for.
 async fn foresee(repository: &Repository, head: &ObjectId, said: &Fetched) {
-    let weigh = async { weight(repository, &difference(repository, head, said.target()).await?).await };
+    let weigh = async {
+        let changed = difference_of_commits(repository, head, said.target()).await?;
+        weight(repository, &changed).await
+    };
     let foreseen = tokio::try_join!(repository.apart(&said.commits, head), weigh);
     if let Err(error) = foreseen {
         tracing::debug!(%error, "the sandbox has something else than it said");

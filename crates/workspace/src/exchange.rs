@@ -2,7 +2,8 @@
 //! them over our transport, which takes the place of ssh. What comes back lands below `refs/palisade/<name>/` only.
 
 use crate::facts::object;
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Invocation, Repository};
+use crate::handover::Inherited;
 use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
 use palisade_core::{MovedRef, printable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +13,17 @@ use std::time::{Duration, SystemTime};
 
 /// What a single object may take while it is put together: a few bytes can say how to make a very large one.
 const MEMORY: &str = "4g";
+/// Told two commits, it counts those that only one of them leads to.
+pub(crate) const APART: [&str; 4] = ["rev-list", "--left-right", "--count", "--stdin"];
+
 /// The way to one sandbox's repository.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Link {
     /// A shell command that git runs in the place of `ssh`, with a name and a command for the other side. A program alone
     /// is started without a shell.
     pub command: OsString,
+    /// What that command finds its way with, unless it needs nothing.
+    pub inherited: Option<Inherited>,
     /// The name that it is given: git wants a host's, and takes any word.
     pub host: String,
     /// The repository's directory inside.
@@ -134,6 +140,16 @@ impl Fetched {
     }
 }
 
+impl<'a> Invocation<'a> {
+    fn over(self, link: &'a Link) -> Self {
+        let with = match &link.inherited {
+            Some(Inherited { socket, variable: (name, value) }) => self.env(name, value).inherits(socket),
+            None => self,
+        };
+        with.env("GIT_SSH_COMMAND", &link.command).env("GIT_SSH_VARIANT", "simple").limit(link.limit)
+    }
+}
+
 impl Repository {
     /// Sends a branch into the sandbox, as the host's side of it there.
     pub async fn push_to(
@@ -147,9 +163,7 @@ impl Repository {
         let arguments =
             options.into_iter().map(OsString::from).chain([link.address().into(), refspec.into()]);
         self.git(arguments)
-            .env("GIT_SSH_COMMAND", &link.command)
-            .env("GIT_SSH_VARIANT", "simple")
-            .limit(link.limit)
+            .over(link)
             .watched(|line| Progress::parse(line).into_iter().for_each(&mut progress))
             .await
             .map(drop)
@@ -157,9 +171,29 @@ impl Repository {
 
     /// Brings branches of the sandbox's and the uncommitted work on them, all of it or nothing.
     pub async fn fetch_from(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
-        let began = SystemTime::now();
+        let mark = self.places().common.join("palisade-fetch");
+        let marked = || mark.metadata().and_then(|metadata| metadata.modified());
+        // One that was killed could not clear away after itself.
+        if let Ok(since) = marked() {
+            self.clear_away(since);
+        }
+        let made = std::fs::write(&mark, "");
+        let began = made.and_then(|()| marked()).unwrap_or_else(|_| SystemTime::now());
+        let fetched = self.fetch_making_way(link, refs, wanted).await;
+        if fetched.is_err() {
+            self.clear_away(began);
+        }
+        let _ = std::fs::remove_file(&mark);
+        fetched
+    }
+
+    async fn fetch_making_way(
+        &self,
+        link: &Link,
+        refs: &SandboxRefs,
+        wanted: &Wanted,
+    ) -> Result<(), GitError> {
         let Err(error) = self.fetch_once(link, refs, wanted).await else { return Ok(()) };
-        self.clear_away(began);
         // Only then is it worth a look whether refs from before stand in the way.
         if matches!(error, GitError::Failed { .. }) && self.make_way(refs, wanted).await? {
             return self.fetch_once(link, refs, wanted).await;
@@ -187,14 +221,7 @@ impl Repository {
         let work = wanted.work.iter();
         arguments
             .extend(work.map(|branch| format!("+{}:{}", inside::work(branch), refs.work(branch)).into()));
-        self.git(arguments)
-            .env("GIT_SSH_COMMAND", &link.command)
-            .env("GIT_SSH_VARIANT", "simple")
-            .env("GIT_ALLOC_LIMIT", MEMORY)
-            .limit(link.limit)
-            .bytes()
-            .await
-            .map(drop)
+        self.git(arguments).over(link).env("GIT_ALLOC_LIMIT", MEMORY).bytes().await.map(drop)
     }
 
     /// Puts commits under another name whose ref is a directory for one that is wanted, or lies in it. Says whether
@@ -315,8 +342,7 @@ impl Repository {
         if let Some(known) = self.answers().apart(first, second) {
             return Ok(known);
         }
-        let range = format!("{first}...{second}");
-        let text = self.git(["rev-list", "--left-right", "--count", &range]).text().await?;
+        let text = self.git(APART).input(format!("{first}...{second}\n")).text().await?;
         let mut counts = text.split_ascii_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {
             (Some(Ok(left)), Some(Ok(right))) => {

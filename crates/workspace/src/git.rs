@@ -3,8 +3,11 @@
 
 use crate::answers::Answers;
 use crate::guard;
+use crate::ready::{Ready, Waiting};
 use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::FdFlags;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -92,6 +95,7 @@ impl Git {
             places: Places::default(),
             included: Included::Nothing,
             answers: Answers::default(),
+            ready: Ready::default(),
         }
     }
 }
@@ -121,6 +125,7 @@ pub struct Repository {
     places: Places,
     included: Included,
     answers: Answers,
+    ready: Ready,
 }
 
 /// Whether the configuration takes in other files, which may lie in the working tree.
@@ -166,6 +171,8 @@ impl Repository {
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
+            // What was started before has read another configuration.
+            ready: Ready::default(),
             ..self
         }
     }
@@ -188,7 +195,7 @@ impl Repository {
         let mut git = self.git.clone();
         git.environment.push(("GIT_DIR".into(), administration.into()));
         git.environment.push(("GIT_WORK_TREE".into(), tree.as_path().into()));
-        Self { git, directory: tree.clone(), ..self.clone() }
+        Self { git, directory: tree.clone(), ready: Ready::default(), ..self.clone() }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -198,6 +205,20 @@ impl Repository {
     /// What git has answered of its objects.
     pub(crate) fn answers(&self) -> &Answers {
         &self.answers
+    }
+
+    /// Lets git go that waits for questions which nobody has asked. It would hold the turn for a moment longer.
+    pub async fn dismiss(&self) {
+        for mut child in self.ready.take_all() {
+            drop(child.stdin.take());
+            let _ = child.wait().await;
+        }
+    }
+
+    /// Whether git waits for a question.
+    #[cfg(test)]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     pub(crate) fn places(&self) -> &Places {
@@ -210,6 +231,7 @@ impl Repository {
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: Vec::new(),
             input: Vec::new(),
+            inherits: None,
             limit: LOCAL,
         }
     }
@@ -223,11 +245,17 @@ pub struct Invocation<'a> {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     input: Vec<u8>,
+    inherits: Option<BorrowedFd<'a>>,
     limit: Duration,
 }
 
-impl Invocation<'_> {
-    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+impl<'a> Invocation<'a> {
+    /// Leaves a descriptor open to it, under the same number.
+    pub(crate) fn inherits(self, descriptor: &'a OwnedFd) -> Self {
+        Self { inherits: Some(descriptor.as_fd()), ..self }
+    }
+
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
@@ -320,11 +348,32 @@ impl Invocation<'_> {
         }
     }
 
+    /// Starts it now, to be asked later with the same words and an input. One that cannot be started is started then.
+    pub(crate) fn ready(self) {
+        match self.command().spawn() {
+            Ok(child) => {
+                let Self { repository, arguments, environment, .. } = self;
+                repository.ready.keep(Waiting { arguments, environment, child });
+            }
+            Err(error) => tracing::debug!(%error, "git is not started beforehand"),
+        }
+    }
+
+    fn spawn(&self) -> Result<Child, GitError> {
+        if let Some(child) = self.repository.ready.take(&self.arguments, &self.environment) {
+            return Ok(child);
+        }
+        let mut command = self.command();
+        let flag = |flags| self.inherits.map_or(Ok(()), |given| rustix::io::fcntl_setfd(given, flags));
+        // Only while this one is started, so that no other has it too.
+        let child = flag(FdFlags::empty()).map_err(Into::into).and_then(|()| command.spawn());
+        let _ = flag(FdFlags::CLOEXEC);
+        let program = || self.repository.git.program.clone();
+        child.map_err(|source| GitError::NotStarted { program: program(), source })
+    }
+
     async fn run(&self, progress: impl FnMut(&str)) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
-        let mut child = self.command().spawn().map_err(|source| GitError::NotStarted {
-            program: self.repository.git.program.clone(),
-            source,
-        })?;
+        let mut child = self.spawn()?;
         let ended = tokio::time::timeout(self.limit, exchange(&mut child, &self.input, progress)).await;
         if let Ok(Ok(ended)) = ended {
             return Ok(ended);

@@ -41,7 +41,12 @@ impl<'a> OwnIndex<'a> {
         let directory = &repository.places().own;
         let (path, users) = (directory.join("palisade-index"), directory.join("index"));
         let io = |source| GitError::Io { what: "index".into(), source };
-        // What one that was ended has left; nobody else works on it while we have the turn.
+        // What one that was ended has left; nobody else works on it while we have the turn. A lock of the user's index
+        // that is this very file is not the user's.
+        let lock = users.with_extension("lock");
+        if Stamp::of(&path).is_some_and(|ours| Stamp::of(&lock) == Some(ours)) {
+            remove(&lock).map_err(io)?;
+        }
         remove(&directory.join("palisade-index.lock")).map_err(io)?;
         remove(&path).map_err(io)?;
         let copied = Stamp::of(&users);

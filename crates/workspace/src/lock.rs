@@ -35,18 +35,17 @@ impl Repository {
         const WHAT: &str = "lock";
         let io = |source| GitError::Io { what: WHAT.into(), source };
         let place = self.places().common.join("palisade.lock");
+        let file = File::options().create(true).truncate(false).write(true).open(place).map_err(io)?;
+        // Git that we start holds it too, and goes on when somebody kills us: its work is part of the turn.
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).map_err(|error| io(error.into()))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Turn { file, came: Came::AtOnce }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(io(error.into())),
+        }
         let take = move || {
-            let file = File::options().create(true).truncate(false).write(true).open(place)?;
-            // Git that we start holds it too, and goes on when somebody kills us: its work is part of the turn.
-            rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
-            let came = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    flock(&file, FlockOperation::LockExclusive)?;
-                    Came::AfterAnother
-                }
-                taken => taken.map(|()| Came::AtOnce)?,
-            };
-            Ok(Turn { file, came })
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(Turn { file, came: Came::AfterAnother })
         };
         match tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(take)).await {
             Ok(Ok(turn)) => turn.map_err(io),

@@ -1,5 +1,5 @@
-//! What host git runs in the place of `ssh`: a pack program inside the sandbox, and bytes both ways. The other side is a
-//! stranger, so how much it may send and how long it may stay silent have limits, and its words for people are tamed.
+//! What takes the place of `ssh` for host git: a pack program inside the sandbox, and bytes both ways. The other side is
+//! a stranger, so how much it may send and how long it may stay silent have limits, and its words for people are tamed.
 
 use palisade_core::printable;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
@@ -49,6 +49,8 @@ pub enum TransportError {
         "the sandbox sent more than the {0} bytes that are allowed; raise agent.max_fetch if that is right"
     )]
     TooMuch(u64),
+    #[error("git asked for something else than it was started for")]
+    Unexpected,
     #[error("nothing came or went for {} s", .0.as_secs_f32().ceil())]
     Silent(Duration),
     #[error("the connection to the sandbox: {0}")]
@@ -57,29 +59,47 @@ pub enum TransportError {
     Pipe(#[from] std::io::Error),
 }
 
-/// Runs one pack program to its end. `words` is told what it says for people, tamed.
-pub async fn relay(
-    client: &Client,
-    request: ExecRequest,
-    input: impl AsyncRead + Unpin,
-    output: impl AsyncWrite + Unpin,
-    limits: Limits,
-    words: impl FnMut(&str),
-) -> Result<Exit, TransportError> {
-    let (sender, mut receiver) = client.open(Open::Exec(ExecRequest { stdin: true, ..request })).await?;
-    match receiver.next().await? {
-        Some(StreamEvent::Accepted) => {}
-        Some(StreamEvent::Refused(refusal)) => return Err(TransportError::Refused(printable(&refusal.text))),
-        _ => return Err(ClientError::Closed.into()),
+/// A pack program that runs inside, before anybody has spoken with it.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    sender: StreamSender,
+    receiver: StreamReceiver,
+}
+
+impl Pack {
+    pub(crate) async fn begin(
+        client: &Client,
+        request: ExecRequest,
+        limits: Limits,
+    ) -> Result<Self, TransportError> {
+        let open = Open::Exec(ExecRequest { stdin: true, ..request });
+        let (sender, mut receiver) = client.open(open).await?;
+        let answer = tokio::time::timeout(limits.silence, receiver.next()).await;
+        match answer.map_err(|_| TransportError::Silent(limits.silence))?? {
+            Some(StreamEvent::Accepted) => Ok(Self { sender, receiver }),
+            Some(StreamEvent::Refused(refusal)) => Err(TransportError::Refused(printable(&refusal.text))),
+            _ => Err(ClientError::Closed.into()),
+        }
     }
-    let moved = tokio::sync::Notify::new();
-    let watch = async {
-        while tokio::time::timeout(limits.silence, moved.notified()).await.is_ok() {}
-        Err(TransportError::Silent(limits.silence))
-    };
-    tokio::select! {
-        exit = both_ways(sender, receiver, input, output, limits.bytes, &moved, words) => exit,
-        silent = watch => silent,
+
+    /// Lets git and the program speak to the end. `words` is told what the latter says for people, tamed.
+    pub(crate) async fn relay(
+        self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+        limits: Limits,
+        words: impl FnMut(&str),
+    ) -> Result<Exit, TransportError> {
+        let Self { sender, receiver } = self;
+        let moved = tokio::sync::Notify::new();
+        let watch = async {
+            while tokio::time::timeout(limits.silence, moved.notified()).await.is_ok() {}
+            Err(TransportError::Silent(limits.silence))
+        };
+        tokio::select! {
+            exit = both_ways(sender, receiver, input, output, limits.bytes, &moved, words) => exit,
+            silent = watch => silent,
+        }
     }
 }
 

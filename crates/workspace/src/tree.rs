@@ -1,6 +1,6 @@
 //! The host's working tree as git would record it, without touching the user's index; and its change into another tree.
 
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Invocation, Repository};
 use crate::index::OwnIndex;
 use crate::refs::ObjectId;
 use crate::status::Status;
@@ -93,10 +93,51 @@ pub(crate) async fn difference(
     if let Some(known) = repository.answers().difference(from, to) {
         return Ok(known);
     }
+    // With an end of the ids: what is none would be a path else, and nothing would differ there.
+    let ends = [from.as_str(), to.as_str(), "--"];
     let arguments =
-        ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", from.as_str(), to.as_str()];
-    let bytes = repository.git(arguments).modest().bytes().await?;
-    let found = parse_difference(&bytes)
+        ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index"].into_iter().chain(ends);
+    remember(repository, from, to, &repository.git(arguments).modest().bytes().await?)
+}
+
+/// Told a commit and another, it tells how the first differs from the second.
+const COMMITS_DIFFER: [&str; 8] =
+    ["diff-tree", "--stdin", "--no-commit-id", "-r", "-z", "--raw", "--no-renames", "--full-index"];
+
+/// Told contents, it tells how large they are.
+const SIZES: [&str; 3] = ["cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer"];
+
+/// What git is asked to weigh the difference of two commits.
+pub(crate) fn questions_to_weigh(repository: &Repository) -> [Invocation<'_>; 2] {
+    [repository.git(COMMITS_DIFFER).modest(), repository.git(SIZES)]
+}
+
+/// As [`difference`], of two commits, by git that may wait for them already.
+pub(crate) async fn difference_of_commits(
+    repository: &Repository,
+    from: &ObjectId,
+    to: &ObjectId,
+) -> Result<Arc<[Difference]>, GitError> {
+    if from == to || repository.answers().difference(from, to).is_some() {
+        return difference(repository, from, to).await;
+    }
+    let question = repository.git(COMMITS_DIFFER).modest().input(format!("{to} {from}\n"));
+    let answer = question.bytes().await?;
+    // Git says nothing, and nothing is wrong, also when it knows no such commit.
+    if answer.is_empty() {
+        difference(repository, from, to).await
+    } else {
+        remember(repository, from, to, &answer)
+    }
+}
+
+fn remember(
+    repository: &Repository,
+    from: &ObjectId,
+    to: &ObjectId,
+    answer: &[u8],
+) -> Result<Arc<[Difference]>, GitError> {
+    let found = parse_difference(answer)
         .ok_or_else(|| GitError::Answer { what: "diff-tree".into(), answer: "an unknown format".into() })?;
     Ok(repository.answers().remember_difference(from, to, found))
 }
@@ -107,19 +148,20 @@ pub(crate) async fn weight(repository: &Repository, changed: &[Difference]) -> R
     let answers = repository.answers();
     let unknown: Vec<&str> = contents().filter(|id| answers.size(id).is_none()).collect();
     if !unknown.is_empty() {
-        let sizes = repository.git(["cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer"]);
-        let sizes = sizes.input(unknown.join("\n") + "\n").text().await?;
+        let sizes = repository.git(SIZES).input(unknown.join("\n") + "\n").text().await?;
         let sizes = sizes.lines().filter_map(|line| line.split_once(' '));
         answers.remember_sizes(sizes.filter_map(|(id, size)| Some((id.to_owned(), size.parse().ok()?))));
     }
     Ok(contents().filter_map(|id| answers.size(id)).fold(0, u64::saturating_add))
 }
 
-/// `:old-mode new-mode old-id new-id letter NUL path NUL`, again and again.
-fn parse_difference(bytes: &[u8]) -> Option<Vec<Difference>> {
-    let mut words = bytes.split(|byte| *byte == 0);
+/// `:old-mode new-mode old-id new-id letter NUL path NUL`, again and again, and nothing else.
+fn parse_difference(mut bytes: &[u8]) -> Option<Vec<Difference>> {
     let mut found = Vec::new();
-    while let (Some(header), Some(path)) = (words.next(), words.next()) {
+    while !bytes.is_empty() {
+        let mut words = bytes.splitn(3, |byte| *byte == 0);
+        let (header, path) = (words.next()?, words.next()?);
+        bytes = words.next()?;
         let header = std::str::from_utf8(header).ok()?.strip_prefix(':')?;
         let fields: Vec<&str> = header.split(' ').collect();
         let [old_mode, new_mode, old, new, _letter] = fields[..] else { return None };
@@ -309,7 +351,53 @@ mod tests {
             ]
         );
         assert_eq!(parse_difference(b"").unwrap(), []);
-        assert_eq!(parse_difference(b"nonsense\0path\0"), None);
+        // The last is how git repeats a question that it has no answer to.
+        for other in ["nonsense\0path\0", ":1 2 3 4 M\0path", ":1 2 3 4 M\0", "1 2\n"] {
+            assert_eq!(parse_difference(other.as_bytes()), None, "{other:?}");
+        }
+    }
+
+    /// A repository whose last commit is a merge that renames, removes and changes what its first has.
+    fn merged(place: &Path) -> (Repository, ObjectId, ObjectId) {
+        let script = "git init -q -b main . && git config user.name a && git config user.email a@b &&
+            echo 1 >one && echo 2 >two && echo 3 >'odd \nname' && git add . && git commit -qm first &&
+            git switch -qc other && echo 4 >four && git add . && git commit -qm four &&
+            git switch -q main && git mv one three && git rm -q two && chmod +x odd* && git add . &&
+            git commit -qm second && git merge -q --no-edit other &&
+            git rev-parse HEAD~2 HEAD";
+        let output = std::process::Command::new("sh")
+            .args(["-euc", script])
+            .current_dir(place)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        let ids = String::from_utf8(output.stdout).unwrap();
+        let mut ids = ids.lines().map(|id| ObjectId::parse(id).unwrap());
+        let environment = std::env::vars_os().filter(|(name, _)| name == "PATH");
+        let directory = palisade_core::HostPath::new(place).unwrap();
+        let repository = crate::Git::new("git", environment).unguarded(&directory);
+        (repository, ids.next().unwrap(), ids.next().unwrap())
+    }
+
+    #[tokio::test]
+    async fn commits_differ_as_their_trees_do_whether_git_waits_for_them_or_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (repository, first, last) = merged(place.path());
+        let found = difference(&repository, &first, &last).await.unwrap();
+        assert_eq!(found.len(), 5, "{found:?}");
+        questions_to_weigh(&repository).into_iter().for_each(Invocation::ready);
+        for waiting in [true, false] {
+            assert_eq!(repository.has_ready(), waiting);
+            repository.answers().forget();
+            let by_commits = difference_of_commits(&repository, &first, &last).await.unwrap();
+            assert_eq!(by_commits, found);
+            let back = difference(&repository, &last, &first).await.unwrap();
+            repository.answers().forget();
+            assert_eq!(difference_of_commits(&repository, &last, &first).await.unwrap(), back);
+            assert_eq!(weight(&repository, &found).await.unwrap(), 3 * 2);
+        }
+        let missing = ObjectId::parse(&"1".repeat(40)).unwrap();
+        assert!(difference_of_commits(&repository, &first, &missing).await.is_err());
     }
 
     #[test]

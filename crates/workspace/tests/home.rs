@@ -64,13 +64,22 @@ async fn what_an_ended_sync_has_left_is_in_nobodys_way() {
     scene.send().await;
     scene.write("host/.git/palisade-index.lock", "");
     scene.write("host/.git/palisade-index", "half of one");
+    scene.host("ln .git/palisade-index .git/index.lock");
+    // An older pack is somebody else's; a newer one is what came of the fetch that was ended.
+    scene.write("host/.git/objects/pack/tmp_pack_old", "");
+    scene.host(
+        "touch -d '1 hour ago' .git/objects/pack/tmp_pack_old && touch -d '1 minute ago' .git/palisade-fetch",
+    );
+    scene.write("host/.git/objects/pack/tmp_pack_new", "half of one");
     scene.inside("echo four >> readme && git commit --quiet -am second && echo 6 >> code");
     let work = Work::Laid { paths: paths(&["code"]) };
     let applied = scene.sync(Divergence::Wait).await;
     assert_eq!(applied, Applied { commits: Commits::Forwarded(1), work });
     assert_eq!(
-        scene.host("git status --porcelain; ls .git | grep -e palisade-index -e lock"),
-        " M code\npalisade.lock"
+        scene.host(
+            "git status --porcelain; ls .git | grep -e palisade- -e lock; ls .git/objects/pack | grep tmp_"
+        ),
+        " M code\npalisade.lock\ntmp_pack_old"
     );
 }
 

@@ -109,7 +109,6 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Doctor(arguments) => doctor::run(context, &arguments).await,
         Command::Config(arguments) => config::run(context, &arguments),
         Command::Env(arguments) => env::run(context, &arguments).await,
-        Command::GitTransport(arguments) => git_transport::run(context, &arguments).await,
         Command::BackgroundSync(arguments) => agent::background::run(context, &arguments).await,
         Command::Keeper(arguments) => keeper::run(context, &arguments).await,
         Command::Agent(_)

@@ -168,7 +168,7 @@ impl Scene {
         let mut command = OsString::from("sh ");
         command.push(self.path("transport"));
         let directory = self.path("inside").display().to_string();
-        Link { command, host: "palisade".into(), directory, limit: self.patience }
+        Link { command, inherited: None, host: "palisade".into(), directory, limit: self.patience }
     }
 
     pub(crate) async fn send(&self) -> Arrival {

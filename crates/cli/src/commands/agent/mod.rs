@@ -22,6 +22,7 @@ use palisade_agents::{AgentSandbox, Transport, Workshop};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
 use palisade_workspace::Place;
+use palisade_workspace::transport::Limits;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -86,9 +87,10 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
 /// Git and its transport, as this program has them.
 fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
     let transfer_time = context.settings.max_fetch_time.value.0;
-    let (most, silence) = (context.settings.max_fetch.value.0, (transfer_time / 4).min(SILENCE).as_millis());
+    let limits =
+        Limits { bytes: context.settings.max_fetch.value.0, silence: (transfer_time / 4).min(SILENCE) };
     let command = palisade_core::shell::word(context::this_program()?.as_os_str());
-    let transport = Transport { command, prefix: git_transport::host_prefix(most, silence) };
+    let transport = Transport { command, host: git_transport::HOST.into(), limits };
     Ok(Workshop { engine: &context.engine, git: context::git(), transport, transfer_time })
 }
 
