@@ -73,18 +73,21 @@ fn read_guest(guest: &HostPath) -> Result<(Vec<u8>, String), BackendError> {
     Ok((contents, volume))
 }
 
+/// The volume is asked for first: whoever fills it made the filler before. Asked for at once, the filler could be told as
+/// not there yet and the volume as there already.
 pub(crate) async fn is_filled(client: &Client, volume: &str, kind: Kind) -> Result<bool, BackendError> {
-    let filler = labels::filler(volume);
-    let (found, filler) = tokio::join!(
-        client.call("look for a volume", client.quick(), |docker| async move {
-            docker.inspect_volume(volume).await.map(|volume| volume.labels)
-        }),
-        mark_of(client, &filler),
-    );
-    match (found, filler) {
-        (Err(Failure::Missing(_)), _) => Ok(false),
-        (Err(error), _) | (_, Err(error)) => Err(error.into()),
-        (Ok(found), Ok(filler)) => Ok(filler.is_none() && labels::are_of(&found, kind)),
+    Ok(is_made(client, volume, kind).await? && mark_of(client, &labels::filler(volume)).await?.is_none())
+}
+
+/// Whether somebody has made the volume to fill it.
+async fn is_made(client: &Client, volume: &str, kind: Kind) -> Result<bool, BackendError> {
+    let found = client.call("look for a volume", client.quick(), |docker| async move {
+        docker.inspect_volume(volume).await.map(|volume| volume.labels)
+    });
+    match found.await {
+        Err(Failure::Missing(_)) => Ok(false),
+        Ok(found) => Ok(labels::are_of(&found, kind)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -107,7 +110,7 @@ pub(crate) async fn fill(client: &Client, filling: &Filling<'_>, trust: Trust) -
         let _ = volumes::remove(client, filling.volume).await;
     }
     let deadline = Instant::now() + LONGEST;
-    while !try_to_fill(client, filling).await? {
+    while !try_to_fill(client, filling, trust).await? {
         if is_filled(client, filling.volume, filling.kind).await? {
             break;
         }
@@ -119,13 +122,18 @@ pub(crate) async fn fill(client: &Client, filling: &Filling<'_>, trust: Trust) -
     Ok(())
 }
 
-/// Fills the volume, unless somebody living is at it; says whether it did.
-async fn try_to_fill(client: &Client, filling: &Filling<'_>) -> Result<bool, BackendError> {
+/// Fills the volume, unless somebody living is at it; says whether it is filled now.
+async fn try_to_fill(client: &Client, filling: &Filling<'_>, trust: Trust) -> Result<bool, BackendError> {
     let Filling { volume, kind, owner, image, archive } = filling;
     let filler = labels::filler(volume);
     let mut labels = labels::of_owner(owner, Kind::Filler);
     labels.extend([labels::of_this_process()]);
     match volumes::create(client, &filler, &plan::helper(image, client.dialect, labels, &[])).await {
+        // Nobody was at it, so somebody has finished meanwhile. Who may use it already, and must not find it changing.
+        Ok(()) if trust == Trust::AsItLooks && is_made(client, volume, *kind).await? => {
+            volumes::remove_container(client, &filler).await?;
+            return Ok(true);
+        }
         Ok(()) => {}
         Err(Failure::Conflict(_)) => match mark_of(client, &filler).await? {
             Some(mark) if !labels::process_lives(&mark) => {}
