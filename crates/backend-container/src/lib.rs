@@ -29,6 +29,7 @@ mod stream;
 mod tools;
 mod tree;
 mod trouble;
+mod turns;
 mod upload;
 mod volumes;
 

@@ -9,6 +9,7 @@ use crate::client::{Client, LONGEST};
 use crate::labels::{self, Kind, Labels};
 use crate::plan::{self, HELPER_DIRECTORY, User};
 use crate::trouble::{Failure, gone};
+use crate::turns::Turn;
 use crate::upload::{Archive, upload};
 use bollard::models::{ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
@@ -113,8 +114,8 @@ pub(crate) async fn create(client: &Client, name: &str, body: &ContainerCreateBo
     create_warned(client, name, body).await.map(drop)
 }
 
-/// Podman 4 looks for a user's subordinate ids with a library that its threads cannot share. Asked for many containers
-/// at once, it at times finds none, says this, and made nothing; a moment later it finds them.
+/// What an ordinary user's Podman says when others asked at the same moment, who take no [`Turn`]; it made nothing, and
+/// a moment later it finds them.
 const FOUND_NO_IDS: &str = "keep-id requires additional UIDs or GIDs";
 const TRIES: u32 = 6;
 
@@ -124,15 +125,19 @@ pub(crate) async fn create_warned(
     name: &str,
     body: &ContainerCreateBody,
 ) -> Result<Vec<String>, Failure> {
+    const MAKE: &str = "make the container";
     let options = CreateContainerOptionsBuilder::default().name(name).build();
     let mut tries = 0;
     loop {
+        let turn = Turn::take(&client.endpoint, client.dialect, LONGEST).await;
+        let turn = turn.ok_or_else(|| Failure::Trouble(client.engine().silent(MAKE, LONGEST.as_secs())))?;
         let made = client
-            .call("make the container", LONGEST, |docker| {
+            .call(MAKE, LONGEST, |docker| {
                 let (options, body) = (options.clone(), body.clone());
                 async move { docker.create_container(Some(options), body).await.map(|made| made.warnings) }
             })
             .await;
+        drop(turn);
         match made {
             Err(Failure::Trouble(error)) if tries < TRIES && error.to_string().contains(FOUND_NO_IDS) => {
                 tries += 1;
