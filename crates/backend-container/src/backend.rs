@@ -73,7 +73,7 @@ impl ContainerBackend {
 
     /// Made when first needed: most commands have nothing to do with an engine.
     pub(crate) async fn client(&self) -> Result<&Client, BackendError> {
-        self.client.get_or_try_init(|| Client::open(self.method, &self.config.endpoints)).await
+        self.client.get_or_try_init(|| Client::open(self.method, &self.config)).await
     }
 
     /// Where the engine is, without asking it anything.

@@ -1,21 +1,32 @@
 //! The connection to an engine: made when first needed, every call with a deadline and a typed failure.
 
-use crate::EndpointConfig;
 use crate::endpoint::{Endpoint, candidates};
+use crate::persistence::Persistence;
 use crate::plan::Dialect;
 use crate::rootless;
 use crate::trouble::{Engine, Failure};
+use crate::{ContainerConfig, EndpointConfig};
 use bollard::errors::Error;
 use bollard::models::ContainerInspectResponse;
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use palisade_core::{BackendError, Method};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
 /// For questions, which an engine answers from memory.
 const QUICK: Duration = Duration::from_secs(10);
 /// For work on containers and volumes, also when many are at it.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
+
+/// For an ordinary user's Podman, which at times copies the image first. Silence is found out as soon as with others.
+const COPYING: Persistence = Persistence {
+    look: Duration::from_secs(10),
+    sign: Duration::from_secs(20),
+    end: Duration::from_secs(15 * 60),
+};
+
+const BUSY: &str =
+    "Podman is busy: the first container of an image takes its time, because the image is copied";
 
 /// How often to ask again for a container that is in between.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,19 +41,28 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) dialect: Dialect,
     docker: Mutex<Docker>,
+    tell: fn(&str),
+    told: Once,
 }
 
 impl Client {
     /// Asks the engine nothing, unless it is a Podman behind a network.
-    pub(crate) async fn open(method: Method, config: &EndpointConfig) -> Result<Self, BackendError> {
-        let endpoint = find(method, config)?;
+    pub(crate) async fn open(method: Method, config: &ContainerConfig) -> Result<Self, BackendError> {
+        let endpoint = find(method, &config.endpoints)?;
         let docker = connect(method, &endpoint, &OLDEST)?;
         let dialect = match method {
             Method::Podman if is_rootless(method, &endpoint).await? => Dialect::RootlessPodman,
             Method::Podman => Dialect::Podman,
             _ => Dialect::Docker,
         };
-        Ok(Self { method, endpoint, dialect, docker: Mutex::new(docker) })
+        Ok(Self {
+            method,
+            endpoint,
+            dialect,
+            docker: Mutex::new(docker),
+            tell: config.tell,
+            told: Once::new(),
+        })
     }
 
     pub(crate) fn engine(&self) -> Engine<'_> {
@@ -84,6 +104,32 @@ impl Client {
                 again.map_err(|error| self.engine().failure(what, &error))
             }
             other => other.map_err(|error| self.engine().failure(what, &error)),
+        }
+    }
+
+    /// How long something may take that waits for images to be copied, [given](Self::persist) signs of life; `otherwise`
+    /// where none are.
+    pub(crate) fn busy_with_images(&self, otherwise: Duration) -> Duration {
+        match self.dialect {
+            Dialect::RootlessPodman => COPYING.end,
+            Dialect::Podman | Dialect::Docker => otherwise,
+        }
+    }
+
+    /// Waits for work that may take as long as [`Self::busy_with_images`] says.
+    pub(crate) async fn persist<T>(
+        &self,
+        what: &str,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        if self.dialect != Dialect::RootlessPodman {
+            return work.await;
+        }
+        let lives = || async { self.docker().ping().await.is_ok() };
+        let slow = || self.told.call_once(|| (self.tell)(BUSY));
+        match COPYING.wait(work, lives, slow).await {
+            Ok(done) => done,
+            Err(after) => Err(Failure::Trouble(self.engine().silent(what, after.as_secs()))),
         }
     }
 

@@ -109,13 +109,14 @@ pub(crate) async fn fill(client: &Client, filling: &Filling<'_>, trust: Trust) -
         // It may well be in use, and then it is filled as it is.
         let _ = volumes::remove(client, filling.volume).await;
     }
-    let deadline = Instant::now() + LONGEST;
+    let patience = client.busy_with_images(LONGEST);
+    let deadline = Instant::now() + patience;
     while !try_to_fill(client, filling, trust).await? {
         if is_filled(client, filling.volume, filling.kind).await? {
             break;
         }
         if Instant::now() >= deadline {
-            return Err(client.engine().silent("fill a volume", LONGEST.as_secs()));
+            return Err(client.engine().silent("fill a volume", patience.as_secs()));
         }
         tokio::time::sleep(PAUSE).await;
     }

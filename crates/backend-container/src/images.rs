@@ -42,12 +42,14 @@ pub(crate) async fn inspect(
     client: &Client,
     image: &str,
 ) -> Result<Option<(String, ImageInspect)>, BackendError> {
+    const LOOK: &str = "look for the image";
+    let patience = client.busy_with_images(client.quick());
     for name in names(client.method, image) {
-        let found = client.call("look for the image", client.quick(), |docker| {
-            let name = &name;
+        let found = client.call(LOOK, patience, |docker| {
+            let (docker, name) = (docker.with_timeout(patience), &name);
             async move { docker.inspect_image(name).await }
         });
-        match found.await {
+        match client.persist(LOOK, found).await {
             Ok(found) => return Ok(Some((name, found))),
             Err(Failure::Missing(_)) => {}
             Err(error) => return Err(error.into()),

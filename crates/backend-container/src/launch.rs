@@ -144,15 +144,14 @@ impl ContainerBackend {
             images::inspect(client, self.image(spec)),
         );
         let warnings = warnings?;
-        let image = image.ok().flatten().and_then(|(_, image)| image.config);
-        let variables = environment::read(&image.and_then(|config| config.env).unwrap_or_default());
         let started = async {
+            let variables = image?.and_then(|(_, image)| image.config?.env).unwrap_or_default();
             InForce::after(&warnings).require(self.kind(), &spec.policy.resources)?;
             // Looked at only now, when the container holds them.
             if !tools::are_filled(client, &launch.tools).await? {
                 return Ok(None);
             }
-            start_made(client, spec, &name).await.map(|()| Some(variables))
+            start_made(client, spec, &name).await.map(|()| Some(environment::read(&variables)))
         };
         let started = started.await;
         if !matches!(started, Ok(Some(_)))

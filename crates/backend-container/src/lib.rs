@@ -22,6 +22,7 @@ mod launch;
 mod leftovers;
 pub mod limits;
 mod memory;
+mod persistence;
 pub mod plan;
 mod preflight;
 mod rootless;

@@ -119,21 +119,31 @@ pub(crate) async fn create(client: &Client, name: &str, body: &ContainerCreateBo
 const FOUND_NO_IDS: &str = "keep-id requires additional UIDs or GIDs";
 const TRIES: u32 = 6;
 
+const MAKE: &str = "make the container";
+
 /// Makes a container; what the engine could not do of it.
 pub(crate) async fn create_warned(
     client: &Client,
     name: &str,
     body: &ContainerCreateBody,
 ) -> Result<Vec<String>, Failure> {
-    const MAKE: &str = "make the container";
+    client.persist(MAKE, create_in_turn(client, name, body)).await
+}
+
+async fn create_in_turn(
+    client: &Client,
+    name: &str,
+    body: &ContainerCreateBody,
+) -> Result<Vec<String>, Failure> {
     let options = CreateContainerOptionsBuilder::default().name(name).build();
+    let patience = client.busy_with_images(LONGEST);
     let mut tries = 0;
     loop {
-        let turn = Turn::take(&client.endpoint, client.dialect, LONGEST).await;
-        let turn = turn.ok_or_else(|| Failure::Trouble(client.engine().silent(MAKE, LONGEST.as_secs())))?;
+        let turn = Turn::take(&client.endpoint, client.dialect, patience).await;
+        let turn = turn.ok_or_else(|| Failure::Trouble(client.engine().silent(MAKE, patience.as_secs())))?;
         let made = client
-            .call(MAKE, LONGEST, |docker| {
-                let (options, body) = (options.clone(), body.clone());
+            .call(MAKE, patience, |docker| {
+                let (docker, options, body) = (docker.with_timeout(patience), options.clone(), body.clone());
                 async move { docker.create_container(Some(options), body).await.map(|made| made.warnings) }
             })
             .await;
