@@ -64,6 +64,24 @@ fn heavy_a_sync_is_killed_at_random_steps_and_the_next_brings_everything() {
     }
 }
 
+/// Git that is told to end between making a lock and noting that it has one leaves it.
+#[test]
+fn a_lock_that_a_killed_sync_left_inside_does_not_stop_the_next() {
+    requires!(bwrap, git);
+    let instance = repository();
+    work(&instance, 1);
+    let lock = "mkdir -p .git/refs/palisade/work && touch .git/refs/palisade/work/main.lock";
+    inside(&instance, lock);
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_home(&instance, 1);
+    // When nothing is left uncommitted, the ref goes.
+    inside(&instance, &format!("git add -A && git commit -qm round-2 && {lock}"));
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_eq!(git(&instance, "log -1 --format=%s"), "round-2");
+    let left = "test ! -e .git/refs/palisade/work/main && test ! -e .git/refs/palisade/work/main.lock";
+    inside(&instance, left);
+}
+
 #[test]
 fn a_sync_onto_a_full_disk_changes_nothing_and_the_next_brings_everything() {
     requires!(bwrap, git);

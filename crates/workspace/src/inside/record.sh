@@ -1,6 +1,16 @@
 # Functions for the scripts that look at what is not committed.
 set -eu
 
+# keep REF NEW, keep -d REF: changes one of our own refs. Nobody else does, and it takes a moment. A lock that outlasts
+# the second in which a command whose client is gone has to end is one that git was killed too early to put away.
+keep() {
+    git -c core.filesRefLockTimeout=3000 update-ref "$@" 2>/dev/null || {
+        case $1 in -d) ref=$2 ;; *) ref=$1 ;; esac
+        rm -f -- "$(git rev-parse --git-path "$ref.lock")"
+        git update-ref "$@"
+    }
+}
+
 # record BRANCH HEAD: tells the commit that holds what is not committed in this working tree, or `-`. It is kept as a ref
 # beside the branch; index and files stay as they are. The same work is the same commit, so that it is nothing new when
 # it is asked for again.
@@ -32,7 +42,7 @@ record() (
     # Left alone when it is there already: whoever watches the refs would take it for news.
     case "${refs-}" in
         *"refs/palisade/work/$1 $work "*) ;;
-        *) git update-ref "refs/palisade/work/$1" "$work" ;;
+        *) keep "refs/palisade/work/$1" "$work" ;;
     esac
     echo "$work"
 )

@@ -6,5 +6,5 @@ if [ -z "$branch" ]; then
     exit 1
 fi
 work=$(record "$branch" "$head")
-[ "$work" != - ] || git update-ref -d "refs/palisade/work/$branch"
+[ "$work" != - ] || keep -d "refs/palisade/work/$branch"
 printf '%s\0' "$branch" "$head" "$work"

@@ -8,7 +8,7 @@ show() {
     work=$(cd -- "$4" && record "$branch" "$3")
     if [ "$work" = - ]; then
         case $refs in
-            *"refs/palisade/work/$branch "*) git update-ref -d "refs/palisade/work/$branch" ;;
+            *"refs/palisade/work/$branch "*) keep -d "refs/palisade/work/$branch" ;;
         esac
     fi
     printf '%s\0' "$1" "$4" "$branch" "$3" "$work"
