@@ -20,6 +20,7 @@ mod listeners;
 mod loopback;
 mod pipe;
 mod processes;
+mod repository;
 mod scrollback;
 mod selfcheck;
 mod session;
@@ -62,6 +63,9 @@ fn start() -> u8 {
     if words.peek().is_some_and(|word| word == "bridge") {
         // Nobody reads why it is none: whoever asked for it sees that the guest does not answer.
         return u8::from(bridge::cross().is_err());
+    }
+    if words.next_if(|word| word == "repository").is_some() {
+        return repository::run(words);
     }
     let outcome = confined
         .map_err(|error| error.to_string())

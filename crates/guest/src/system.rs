@@ -26,6 +26,12 @@ pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// A write to a pipe without a reader fails, and ends nothing. Programs that this one starts begin with the default again.
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: no handler is installed, and no thread runs yet.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Closes every descriptor from `first` to `last`, both included.
 pub(crate) fn close_range(first: RawFd, last: RawFd) {
     if first > last {

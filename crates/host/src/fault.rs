@@ -126,6 +126,16 @@ steps! {
     FinishSecrets = "finish.secrets",
     /// The worktree is gone; the slot is there.
     FinishWorktree = "finish.worktree",
+    /// An archive of a sandbox's work is made; nothing else has changed.
+    SyncArchived = "sync.archived",
+    /// The index is locked, and there is a place for new files; none is made.
+    SyncStaged = "sync.staged",
+    /// The files are in the working tree; index and refs are as they were.
+    SyncPlaced = "sync.placed",
+    /// The index is the new one; refs are as they were.
+    SyncIndexed = "sync.indexed",
+    /// The refs have moved.
+    SyncMoved = "sync.moved",
     /// A collection has found something to do, and done nothing.
     CollectFound = "collect.found",
     /// A dead process's intent is settled.

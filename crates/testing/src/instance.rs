@@ -16,6 +16,14 @@ pub fn palisade_binary() -> PathBuf {
     target.join("palisade")
 }
 
+/// `PALISADE_GUEST`, or the program beside the test's own target directory.
+pub fn guest_binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("PALISADE_GUEST") {
+        return path.into();
+    }
+    palisade_binary().with_file_name("palisade-guest")
+}
+
 #[derive(Debug)]
 pub struct Instance {
     root: tempfile::TempDir,

@@ -23,7 +23,7 @@ mod wait;
 
 pub use collector::{Answer, Collector, Delivery, Span};
 pub use gate::{Gate, agents, is_root, rust_toolchain};
-pub use instance::{Instance, Outcome, palisade_binary};
+pub use instance::{Instance, Outcome, guest_binary, palisade_binary};
 pub use internet::Internet;
 pub use one_password::one_password_stand_in;
 pub use pty::Pty;

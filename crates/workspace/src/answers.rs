@@ -1,22 +1,21 @@
-//! Answers of git's that hold for good, since objects are named by their content. A sync asks some of them in several
-//! places; git is started for each but once.
+//! Git's answers that hold for good, since objects are named by their content. A sync asks some of them in several
+//! places; git is started only once for each.
 
 use crate::refs::ObjectId;
-use crate::tree::Difference;
+use crate::tree_diff::TreeChange;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Pair = (ObjectId, ObjectId);
 
-/// What was asked so far, shared by all that is one repository.
+/// The answers so far, shared by all copies of a [`crate::Repository`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answers(Arc<Mutex<Given>>);
 
 #[derive(Debug, Default)]
 struct Given {
-    differences: HashMap<Pair, Arc<[Difference]>>,
+    differences: HashMap<Pair, Arc<[TreeChange]>>,
     apart: HashMap<Pair, (u32, u32)>,
-    sizes: HashMap<String, u64>,
 }
 
 impl Answers {
@@ -24,12 +23,7 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(test)]
-    pub(crate) fn forget(&self) {
-        *self.given() = Given::default();
-    }
-
-    pub(crate) fn difference(&self, from: &ObjectId, to: &ObjectId) -> Option<Arc<[Difference]>> {
+    pub(crate) fn difference(&self, from: &ObjectId, to: &ObjectId) -> Option<Arc<[TreeChange]>> {
         self.given().differences.get(&(from.clone(), to.clone())).cloned()
     }
 
@@ -37,9 +31,9 @@ impl Answers {
         &self,
         from: &ObjectId,
         to: &ObjectId,
-        found: Vec<Difference>,
-    ) -> Arc<[Difference]> {
-        let found: Arc<[Difference]> = found.into();
+        found: Vec<TreeChange>,
+    ) -> Arc<[TreeChange]> {
+        let found: Arc<[TreeChange]> = found.into();
         self.given().differences.insert((from.clone(), to.clone()), Arc::clone(&found));
         found
     }
@@ -50,13 +44,5 @@ impl Answers {
 
     pub(crate) fn remember_apart(&self, first: &ObjectId, second: &ObjectId, counts: (u32, u32)) {
         self.given().apart.insert((first.clone(), second.clone()), counts);
-    }
-
-    pub(crate) fn size(&self, content: &str) -> Option<u64> {
-        self.given().sizes.get(content).copied()
-    }
-
-    pub(crate) fn remember_sizes(&self, sizes: impl IntoIterator<Item = (String, u64)>) {
-        self.given().sizes.extend(sizes);
     }
 }

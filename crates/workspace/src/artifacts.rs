@@ -10,8 +10,8 @@ mod memory;
 pub use memory::{Fingerprint, Memory};
 
 use crate::git::{GitError, Repository};
-use crate::inside::{InsideError, Tree};
 use crate::refs::BranchName;
+use crate::sandbox::{SandboxError, SandboxRepository};
 use palisade_core::{HostPath, stands_for_git};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -83,14 +83,25 @@ pub fn link_stays(item: &ArtifactPath, link: &Path, target: &Path) -> bool {
     !target.as_os_str().is_empty()
 }
 
-impl Tree<'_> {
-    /// What git ignores in this working tree, and how much of the answer cannot be asked for.
-    pub async fn ignored(&self) -> Result<(Vec<ArtifactPath>, usize), InsideError> {
-        const WHAT: &str = "listing what git ignores";
-        let answer = self.answer(WHAT, include_str!("inside/ignored.sh")).await?;
+impl SandboxRepository<'_> {
+    /// What git ignores in this working tree, a directory as a whole where a rule names it; and how many names of the
+    /// answer cannot be asked for.
+    pub async fn ignored(&self) -> Result<(Vec<ArtifactPath>, usize), SandboxError> {
+        const STATUS: [&str; 8] = [
+            "--no-optional-locks",
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--ignored=matching",
+            "--untracked-files=all",
+            "--no-renames",
+            "--ignore-submodules=all",
+        ];
+        let mut answer = Vec::new();
+        self.git("listing what git ignores", &STATUS, &mut tokio::io::empty(), &mut answer).await?;
         let (items, strange) = parse_ignored(&answer);
         if items.len() > MOST_ITEMS {
-            return Err(InsideError::TooMany { what: "ignored files and directories", most: MOST_ITEMS });
+            return Err(SandboxError::TooMany { what: "ignored files and directories", most: MOST_ITEMS });
         }
         Ok((items, strange))
     }

@@ -4,7 +4,7 @@
 
 use crate::git::{GitError, Repository};
 use crate::refs::ObjectId;
-use crate::tree::{Difference, LINK, difference};
+use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
 use std::path::{Component, Path, PathBuf};
 
 /// A changed file that runs by itself.
@@ -163,10 +163,10 @@ fn leads_out(path: &Path, target: &Path) -> bool {
     false
 }
 
-/// What a changed file's content tells, for those whose name does not decide.
-fn by_content(path: &Path, mode: &str, before: Option<&[u8]>, after: &[u8]) -> Option<Runs> {
+/// What the content of a changed file says, for those whose name does not decide.
+fn by_content(path: &Path, mode: EntryMode, before: Option<&[u8]>, after: &[u8]) -> Option<Runs> {
     use std::os::unix::ffi::OsStrExt;
-    if mode == LINK {
+    if mode == EntryMode::Link {
         let target = Path::new(std::ffi::OsStr::from_bytes(after));
         return leads_out(path, target).then_some(Runs::Elsewhere);
     }
@@ -178,28 +178,30 @@ impl Repository {
     /// The files that run by themselves among those in which `to` differs from `from`.
     pub async fn autorun(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<Autorun>, GitError> {
         let mut found = Vec::new();
-        for changed in difference(self, from, to).await?.iter().filter(|changed| !changed.removed()) {
-            let runs = match by_name(&changed.path) {
+        for change in self.tree_diff(from, to).await?.iter() {
+            let Some(after) = &change.after else { continue };
+            let runs = match by_name(&change.path) {
                 Some(runs) => Some(runs),
-                None => self.look_into(changed).await?,
+                None => self.look_into(change, after).await?,
             };
-            found.extend(runs.map(|runs| Autorun { path: changed.path.clone(), runs }));
+            found.extend(runs.map(|runs| Autorun { path: change.path.clone(), runs }));
         }
         Ok(found)
     }
 
-    async fn look_into(&self, changed: &Difference) -> Result<Option<Runs>, GitError> {
-        let manifest = changed.path.file_name().is_some_and(|name| name == "package.json");
-        let (before, Some(after)) = changed.contents() else { return Ok(None) };
-        if !manifest && changed.mode() != LINK {
+    async fn look_into(&self, change: &TreeChange, after: &TreeEntry) -> Result<Option<Runs>, GitError> {
+        let is_manifest = change.path.file_name().is_some_and(|name| name == "package.json");
+        if after.mode == EntryMode::Gitlink || (!is_manifest && after.mode != EntryMode::Link) {
             return Ok(None);
         }
-        let before = match before {
-            Some(id) => Some(self.git(["cat-file", "blob", id]).bytes().await?),
-            None => None,
+        let content =
+            async |entry: &TreeEntry| self.git(["cat-file", "blob", entry.id.as_str()]).bytes().await;
+        let before = match &change.before {
+            Some(entry) if entry.mode != EntryMode::Gitlink => Some(content(entry).await?),
+            _ => None,
         };
-        let after = self.git(["cat-file", "blob", after]).bytes().await?;
-        Ok(by_content(&changed.path, changed.mode(), before.as_deref(), &after))
+        let after_content = content(after).await?;
+        Ok(by_content(&change.path, after.mode, before.as_deref(), &after_content))
     }
 }
 
@@ -241,7 +243,12 @@ mod tests {
             |scripts: &str| format!("{{\n  \"name\": \"x\",\n  \"scripts\": {{\n{scripts}\n  }}\n}}\n");
         let told = |before: Option<&str>, after: &str| {
             let before = before.map(|scripts| manifest(scripts).into_bytes());
-            by_content(Path::new("package.json"), "100644", before.as_deref(), manifest(after).as_bytes())
+            by_content(
+                Path::new("package.json"),
+                EntryMode::File,
+                before.as_deref(),
+                manifest(after).as_bytes(),
+            )
         };
         let prepare = "    \"prepare\": \"husky\"";
         assert_eq!(told(None, prepare), Some(Runs::Installing));
@@ -252,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_link_is_told_when_it_leads_out() {
-        let told = |path: &str, target: &str| by_content(Path::new(path), LINK, None, target.as_bytes());
+        let told =
+            |path: &str, target: &str| by_content(Path::new(path), EntryMode::Link, None, target.as_bytes());
         for (path, target) in [("a", "/etc/passwd"), ("a", "../x"), ("d/a", "../../x"), ("a", "b/../../x")] {
             assert_eq!(told(path, target), Some(Runs::Elsewhere), "{path} -> {target}");
         }

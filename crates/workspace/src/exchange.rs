@@ -1,416 +1,490 @@
-//! Commits in and out. Both ways it is the host that asks, and the pack programs run inside: host git speaks with
-//! them over our transport, which takes the place of ssh. What comes back lands below `refs/palisade/<name>/` only.
+//! The exchange between a host repository and a sandbox: what goes in at a start, and what comes back.
+//!
+//! Every step holds the repository's lock, looks at both sides, archives what the sandbox has and the host has not, and
+//! only then moves something.
 
-use crate::facts::object;
-use crate::git::{GitError, Invocation, Repository};
-use crate::handover::Inherited;
-use crate::refs::{BranchName, ObjectId, SandboxRefs, inside};
-use palisade_core::{MovedRef, printable};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject};
+use crate::git::{Git, GitError};
+use crate::host_refs::HostRefs;
+use crate::host_tree::HostTree;
+use crate::lock::RepositoryLock;
+use crate::nested::NestedArchive;
+use crate::pack::ReceiveError;
+use crate::place::NotUsable;
+use crate::progress::Progress;
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use crate::sandbox::{SandboxError, SandboxRepository};
+use crate::send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
+use crate::status::Change;
+use crate::survey::{LeftOut, Survey};
+use crate::sync::{
+    BranchSelection, CommitsOutcome, Execution, FilesOutcome, MergeMode, SyncOptions, SyncReport, SyncRun,
+    TagMode,
+};
+use crate::transaction::{Expected, RefTransaction};
+use palisade_core::{HostPath, ProjectPath};
+use palisade_host::fault::{self, Step};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a single object may take while it is put together: a few bytes can say how to make a very large one.
-const MEMORY: &str = "4g";
-/// Told two commits, it counts those that only one of them leads to.
-pub(crate) const APART: [&str; 4] = ["rev-list", "--left-right", "--count", "--stdin"];
+/// How often it is looked again when something changes inside between a look and an act.
+const MAX_LOOKS: usize = 4;
 
-/// The way to one sandbox's repository.
-#[derive(Debug)]
-pub struct Link {
-    /// A shell command that git runs in the place of `ssh`, with a name and a command for the other side. A program alone
-    /// is started without a shell.
-    pub command: OsString,
-    /// What that command finds its way with, unless it needs nothing.
-    pub inherited: Option<Inherited>,
-    /// The name that it is given: git wants a host's, and takes any word.
-    pub host: String,
-    /// The repository's directory inside.
-    pub directory: String,
-    /// The longest that one transfer may take; a peer that sends nothing is ended by the transport long before.
-    pub limit: Duration,
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error(transparent)]
+    Host(NotUsable),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Receive(ReceiveError),
+    #[error(transparent)]
+    Send(SendError),
+    /// The host has changes of its own that are not committed.
+    #[error("there are changes that are not committed")]
+    Uncommitted { root: HostPath, changes: Vec<Change> },
+    #[error("there is no git repository in the sandbox's workspace")]
+    NoRepositoryInside,
+    #[error("the sandbox's files keep changing while they are looked at")]
+    Restless,
 }
 
-impl Link {
-    fn address(&self) -> String {
-        format!("{}:{}", self.host, self.directory)
+impl From<NotUsable> for ExchangeError {
+    /// A git that cannot be used is not the repository's fault.
+    fn from(error: NotUsable) -> Self {
+        match error {
+            NotUsable::Git(git) => Self::Git(git),
+            other => Self::Host(other),
+        }
     }
 }
 
-/// How far a transfer is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
-    pub step: &'static str,
-    pub percent: u8,
-    /// How much has gone, and how fast: `95.31 MiB | 45.00 MiB/s`.
-    pub amount: Option<String>,
-}
-
-/// Git's own words for the steps of a push, and ours. Those with `remote` are said inside, and come through host git.
-const STEPS: [(&str, &str); 6] = [
-    ("Counting objects", "counting"),
-    ("Compressing objects", "compressing"),
-    ("Writing objects", "sending"),
-    ("remote: Unpacking objects", "unpacking inside"),
-    ("remote: Resolving deltas", "resolving inside"),
-    ("remote: Updating files", "updating files inside"),
-];
-
-impl Progress {
-    /// Reads `Writing objects:  40% (2/5), 1.00 MiB | 2.00 MiB/s`. Only words that are known are taken, since what is
-    /// said inside is a stranger's.
-    fn parse(line: &str) -> Option<Self> {
-        let known = |&(words, told): &(&str, &'static str)| Some((told, line.strip_prefix(words)?));
-        let (step, rest) = STEPS.iter().find_map(known)?;
-        let (percent, rest) = rest.strip_prefix(':')?.trim_start().split_once('%')?;
-        let percent = percent.parse().ok().filter(|percent| *percent <= 100)?;
-        let amount = rest.split_once("), ").map(|(_, amount)| amount.trim_end_matches(", done."));
-        let plain = |text: &&str| {
-            text.len() < 40
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" .|/".contains(&byte))
-        };
-        let amount = amount.filter(|_| step == "sending").filter(plain).map(str::to_owned);
-        Some(Self { step, percent, amount })
+impl From<ReceiveError> for ExchangeError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Git(error) => Self::Git(error),
+            ReceiveError::Sandbox(error) => Self::Sandbox(error),
+            other @ ReceiveError::Objects(_) => Self::Receive(other),
+        }
     }
 }
 
-/// What a fetch is to bring.
-#[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    pub branches: Vec<BranchName>,
-    /// Branches with uncommitted work, recorded inside by a snapshot.
-    pub work: Vec<BranchName>,
+impl From<SendError> for ExchangeError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Git(error) => Self::Git(error),
+            SendError::Sandbox(error) => Self::Sandbox(error),
+            other @ SendError::PartialClone => Self::Send(other),
+        }
+    }
 }
 
-/// What the host has of a sandbox: its refs, and the commits they are at.
+/// What was archived of everything in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known(BTreeMap<String, ObjectId>);
+pub struct ArchiveReport {
+    pub main: ArchiveOutcome,
+    /// Nested repositories with work of their own.
+    pub nested: Vec<NestedArchive>,
+    /// Nested repositories that hold nothing that their remotes do not have.
+    pub plain_clones: Vec<ProjectPath>,
+    /// What could not be archived.
+    pub left_out: Vec<LeftOut>,
+}
 
-impl FromIterator<(String, ObjectId)> for Known {
-    fn from_iter<I: IntoIterator<Item = (String, ObjectId)>>(refs: I) -> Self {
-        Self(refs.into_iter().collect())
+impl ArchiveReport {
+    /// Whether everything that the sandbox holds is on the host now.
+    pub fn is_complete(&self) -> bool {
+        self.left_out.is_empty()
+            && self.main.refused.is_empty()
+            && self.nested.iter().all(|nested| nested.outcome.refused.is_empty())
+    }
+
+    pub fn archive(&self) -> Option<&Archive> {
+        self.main.archive.as_ref()
     }
 }
 
-impl Known {
-    pub fn get(&self, reference: &str) -> Option<&ObjectId> {
-        self.0.get(reference)
-    }
-
-    /// Refs in a directory of refs.
-    pub(crate) fn below<'k>(
-        &'k self,
-        directory: &'k str,
-    ) -> impl Iterator<Item = (&'k String, &'k ObjectId)> {
-        self.0.iter().filter(move |(name, _)| below(name, directory))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &ObjectId)> {
-        self.0.iter()
-    }
-
-    pub(crate) fn has(&self, reference: &str) -> bool {
-        self.0.contains_key(reference)
-    }
-
-    /// What a fetch has left for a branch, whatever the sandbox said before.
-    pub fn fetched(&self, refs: &SandboxRefs, branch: &BranchName) -> Result<Fetched, GitError> {
-        let name = refs.commits(branch);
-        let commits = self.get(&name).cloned().ok_or_else(|| GitError::Answer {
-            what: "fetch".into(),
-            answer: format!("no commit at {}", printable(&name)),
-        })?;
-        Ok(Fetched { commits, work: self.get(&refs.work(branch)).cloned(), branch: branch.clone() })
-    }
-}
-
-/// What a fetch brought of one branch.
+/// What a sync did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub struct ExchangeReport {
+    pub archived: ArchiveReport,
+    pub sync: SyncReport,
+    /// The host's branch, unless there is none.
+    pub host_branch: Option<BranchName>,
+}
+
+/// What to do when the sandbox has work that is not in the user's branches and working trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnapplied {
+    /// Its working tree stays as it is.
+    Continue,
+    /// It is archived, and the working tree follows the host.
+    FollowHost,
+}
+
+/// What to do with changes on the host that are not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUncommitted {
+    Refuse,
+    /// They stay on the host.
+    LeaveBehind,
+    /// They go into the sandbox as they are.
+    Include,
+}
+
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    pub scope: RefScope,
+    pub on_uncommitted: OnUncommitted,
+    pub on_unapplied: OnUnapplied,
+    /// Whether something works in the sandbox's working tree, which must not move then.
+    pub is_busy: bool,
+    /// Files that go in by another way, by their paths from the top.
+    pub sent_apart: Vec<String>,
+}
+
+/// What became of the sandbox's working tree at a start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrival {
+    /// The sandbox had no repository; now it has the host's.
+    Cloned,
+    /// It is at the host's branch and commit.
+    Followed { moved: bool },
+    /// It stays as it is.
+    Stayed(WhyStayed),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyStayed {
+    /// There is work that is not in the user's branches and working trees.
+    UnappliedWork,
+    /// Some of it cannot be archived.
+    NotArchived(Vec<LeftOut>),
+    /// A session works in it.
+    Busy,
+    /// Another working tree of the sandbox has the host's branch.
+    InWorktree,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartReport {
+    pub arrival: Arrival,
     pub branch: BranchName,
-    pub commits: ObjectId,
-    pub work: Option<ObjectId>,
+    pub commit: ObjectId,
+    /// Changes of the user's that stayed on the host.
+    pub left_behind: usize,
+    pub archived: ArchiveReport,
+    /// How many branches and tags of the host's the sandbox sees.
+    pub branches: usize,
+    pub tags: usize,
 }
 
-impl Fetched {
-    /// What the working tree is to be: with the uncommitted work, if there is any.
-    pub(crate) fn target(&self) -> &ObjectId {
-        self.work.as_ref().unwrap_or(&self.commits)
+/// Both sides of the exchange.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    pub git: &'a Git,
+    /// The top of the host's working tree.
+    pub root: &'a HostPath,
+    pub refs: &'a SandboxRefs,
+    pub sandbox: SandboxRepository<'a>,
+    /// The agent's name, for archives.
+    pub agent: &'a str,
+}
+
+/// The host's side while its lock is held.
+struct HostSide {
+    _lock: RepositoryLock,
+    tree: HostTree,
+    known: HostRefs,
+}
+
+impl Exchange<'_> {
+    async fn host_side(&self) -> Result<(HostSide, bool), ExchangeError> {
+        let tree = HostTree::find(self.git, self.root).await?;
+        let lock = tree.repository.lock().await?;
+        let known = tree.repository.host_refs(self.refs).await?;
+        let at_once = lock.was_free();
+        Ok((HostSide { _lock: lock, tree, known }, at_once))
     }
-}
 
-impl<'a> Invocation<'a> {
-    fn over(self, link: &'a Link) -> Self {
-        let with = match &link.inherited {
-            Some(Inherited { socket, variable: (name, value) }) => self.env(name, value).inherits(socket),
-            None => self,
+    /// Both sides, looked at at the same time. What was seen inside before the lock was ours is good enough when nothing
+    /// else had it.
+    async fn look(&self) -> Result<(HostSide, Option<Survey>), ExchangeError> {
+        let (survey, host) = tokio::join!(self.sandbox.survey(), self.host_side());
+        let (host, at_once) = host?;
+        match survey {
+            Ok(survey) if at_once => Ok((host, survey)),
+            Err(error) if error.is_timeout() => Err(error.into()),
+            _ => Ok((host, self.sandbox.survey().await?)),
+        }
+    }
+
+    /// Archives everything, and changes nothing else.
+    pub async fn archive(&self, reason: ArchiveReason) -> Result<ArchiveReport, ExchangeError> {
+        let (mut host, survey) = self.look().await?;
+        let survey = survey.ok_or(ExchangeError::NoRepositoryInside)?;
+        self.archive_survey(&mut host, &survey, reason).await
+    }
+
+    async fn archive_survey(
+        &self,
+        host: &mut HostSide,
+        survey: &Survey,
+        reason: ArchiveReason,
+    ) -> Result<ArchiveReport, ExchangeError> {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let subject = ArchiveSubject {
+            refs: self.refs,
+            agent: self.agent,
+            reason,
+            time: i64::try_from(time).unwrap_or(i64::MAX),
+            left_out: &survey.left_out,
         };
-        with.env("GIT_SSH_COMMAND", &link.command).env("GIT_SSH_VARIANT", "simple").limit(link.limit)
-    }
-}
-
-impl Repository {
-    /// Sends a branch into the sandbox, as the host's side of it there.
-    pub async fn push_to(
-        &self,
-        link: &Link,
-        branch: &BranchName,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<(), GitError> {
-        let refspec = format!("+{}:{}", branch.full(), inside::host(branch));
-        let options = ["push", "--progress", "--no-verify", "--no-follow-tags", "--no-signed", "--no-thin"];
-        let arguments =
-            options.into_iter().map(OsString::from).chain([link.address().into(), refspec.into()]);
-        self.git(arguments)
-            .over(link)
-            .watched(|line| Progress::parse(line).into_iter().for_each(&mut progress))
-            .await
-            .map(drop)
-    }
-
-    /// Brings branches of the sandbox's and the uncommitted work on them, all of it or nothing.
-    pub async fn fetch_from(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
-        let mark = self.places().common.join("palisade-fetch");
-        let marked = || mark.metadata().and_then(|metadata| metadata.modified());
-        // One that was killed could not clear away after itself.
-        if let Ok(since) = marked() {
-            self.clear_away(since);
-        }
-        let made = std::fs::write(&mark, "");
-        let began = made.and_then(|()| marked()).unwrap_or_else(|_| SystemTime::now());
-        let fetched = self.fetch_making_way(link, refs, wanted).await;
-        if fetched.is_err() {
-            self.clear_away(began);
-        }
-        let _ = std::fs::remove_file(&mark);
-        fetched
-    }
-
-    async fn fetch_making_way(
-        &self,
-        link: &Link,
-        refs: &SandboxRefs,
-        wanted: &Wanted,
-    ) -> Result<(), GitError> {
-        let Err(error) = self.fetch_once(link, refs, wanted).await else { return Ok(()) };
-        // Only then is it worth a look whether refs from before stand in the way.
-        if matches!(error, GitError::Failed { .. }) && self.make_way(refs, wanted).await? {
-            return self.fetch_once(link, refs, wanted).await;
-        }
-        Err(error)
-    }
-
-    async fn fetch_once(&self, link: &Link, refs: &SandboxRefs, wanted: &Wanted) -> Result<(), GitError> {
-        let mut arguments: Vec<OsString> = [
-            "fetch",
-            "--no-tags",
-            "--no-prune",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            "--no-recurse-submodules",
-            "--no-show-forced-updates",
-            "--atomic",
-            "--refmap=",
-        ]
-        .map(OsString::from)
-        .into();
-        arguments.push(link.address().into());
-        let commits = wanted.branches.iter();
-        arguments.extend(commits.map(|branch| format!("+{}:{}", branch.full(), refs.commits(branch)).into()));
-        let work = wanted.work.iter();
-        arguments
-            .extend(work.map(|branch| format!("+{}:{}", inside::work(branch), refs.work(branch)).into()));
-        self.git(arguments).over(link).env("GIT_ALLOC_LIMIT", MEMORY).bytes().await.map(drop)
-    }
-
-    /// Puts commits under another name whose ref is a directory for one that is wanted, or lies in it. Says whether
-    /// there were any. What was brought once is never let go of because a sandbox has renamed it.
-    async fn make_way(&self, refs: &SandboxRefs, wanted: &Wanted) -> Result<bool, GitError> {
-        let targets = wanted.branches.iter().map(|branch| refs.commits(branch));
-        let targets: Vec<String> =
-            targets.chain(wanted.work.iter().map(|branch| refs.work(branch))).collect();
-        let mut transaction = String::from("start\0");
-        let mut any = false;
-        for (reference, id) in self.known(refs).await?.0 {
-            if targets.iter().any(|target| below(target, &reference) || below(&reference, target)) {
-                transaction += &format!("delete {reference}\0{id}\0update {}\0{id}\0\0", refs.gone(&id));
-                any = true;
+        let repository = &host.tree.repository;
+        let mut report = ArchiveReport {
+            main: repository.archive(&self.sandbox, &survey.main, &mut host.known, subject).await?,
+            plain_clones: survey.plain_clones.clone(),
+            left_out: survey.left_out.clone(),
+            nested: Vec::new(),
+        };
+        for (path, nested) in &survey.nested {
+            match repository.archive_nested(&self.sandbox, path, nested, subject).await {
+                Ok(archive) => report.nested.push(archive),
+                // The rest is archived all the same.
+                Err(error) => {
+                    let reason = format!("the nested repository could not be archived: {error}");
+                    report.left_out.push(LeftOut { path: path.to_string(), reason });
+                }
             }
         }
-        transaction += "prepare\0commit\0";
-        if any {
-            self.git(["update-ref", "--stdin", "-z"]).input(transaction).bytes().await?;
-        }
-        Ok(any)
+        fault::at(Step::SyncArchived).map_err(|source| GitError::Io { what: "carry on".into(), source })?;
+        Ok(report)
     }
 
-    /// Git leaves what it has of a pack when the rest does not come: as much as the sandbox liked to send. Everything
-    /// that is newer than the fetch and that no process has open is its.
-    fn clear_away(&self, since: SystemTime) {
-        let place = self.places().common.join("objects/pack");
-        let mut unfinished: Vec<PathBuf> = Vec::new();
-        let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp_")) {
-            let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            if changed.is_ok_and(|changed| changed >= since) {
-                unfinished.push(entry.path());
-            }
-        }
-        if unfinished.is_empty() {
-            return;
-        }
-        let open = open_files();
-        for path in unfinished.iter().filter(|path| !open.contains(*path)) {
-            let _ = std::fs::remove_file(path);
-        }
+    /// Archives everything, then brings what can be brought.
+    pub async fn sync(&self, options: &SyncOptions) -> Result<ExchangeReport, ExchangeError> {
+        self.run(options, Execution::Apply, ArchiveReason::Sync).await
     }
 
-    /// The refs of a sandbox as they are now, with one question to git.
-    pub async fn known(&self, refs: &SandboxRefs) -> Result<Known, GitError> {
-        let format = "--format=%(objecttype) %(objectname) %(refname)";
-        let list = self.git(["for-each-ref", format, &refs.all()]).bytes().await?;
-        let list = String::from_utf8_lossy(&list);
-        // Whatever is no commit came from a stranger, and is as good as not there.
-        let commits = list.lines().filter_map(|line| line.strip_prefix("commit ")?.split_once(' '));
-        let commits = commits.map(|(id, name)| Ok((name.to_owned(), object("for-each-ref", id)?)));
-        commits.collect()
+    /// Archives everything, and says what a sync of all of it would do.
+    pub async fn unapplied(&self, reason: ArchiveReason) -> Result<ExchangeReport, ExchangeError> {
+        self.run(&everything(), Execution::Plan, reason).await
     }
 
-    /// Forgets the uncommitted work of branches that have none any more.
-    pub async fn forget_work(
+    async fn run(
         &self,
-        refs: &SandboxRefs,
-        known: &Known,
-        branches: impl IntoIterator<Item = &BranchName>,
-    ) -> Result<(), GitError> {
-        let there = branches.into_iter().map(|branch| refs.work(branch)).filter(|name| known.has(name));
-        let deletions: String = there.map(|name| format!("delete {name}\0\0")).collect();
-        if deletions.is_empty() {
-            return Ok(());
-        }
-        self.git(["update-ref", "--stdin", "-z"]).input(deletions).bytes().await.map(drop)
+        options: &SyncOptions,
+        mode: Execution,
+        reason: ArchiveReason,
+    ) -> Result<ExchangeReport, ExchangeError> {
+        let (mut host, survey) = self.look().await?;
+        let survey = survey.ok_or(ExchangeError::NoRepositoryInside)?;
+        let archived = self.archive_survey(&mut host, &survey, reason).await?;
+        let HostSide { tree, known, .. } = &host;
+        let (git, refs) = (self.git, self.refs);
+        let survey = &without_refused(survey, &archived);
+        let sync = SyncRun { git, host: tree, refs, survey, known, options, mode }.run().await?;
+        Ok(ExchangeReport { archived, sync, host_branch: host.tree.branch })
     }
 
-    /// What a sandbox's refs became between two looks, without what is ours to remember.
-    pub async fn moved(
+    /// Sends the host's state into the sandbox. Its working tree becomes the host's branch and commit, unless it has work
+    /// that must not be moved.
+    pub async fn start(
         &self,
-        refs: &SandboxRefs,
-        before: &Known,
-        after: &Known,
-    ) -> Result<Vec<MovedRef>, GitError> {
-        let (heads, work) = (format!("{}heads/", refs.all()), format!("{}work/", refs.all()));
-        let names: BTreeSet<&String> = before.0.keys().chain(after.0.keys()).collect();
-        let mut moved = Vec::new();
-        for name in names {
-            let (from, to) = (before.get(name), after.get(name));
-            let is_head = name.starts_with(&heads);
-            if from == to || !(is_head || name.starts_with(&work)) {
-                continue;
-            }
-            let commits = match to.filter(|_| is_head) {
-                Some(to) => self.count_new(refs, from, to).await?,
-                None => 0,
+        options: &StartOptions,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<StartReport, ExchangeError> {
+        let (mut host, mut survey) = self.look().await?;
+        let (branch, commit) = match (&host.tree.branch, &host.tree.head) {
+            (Some(branch), Some(head)) => (branch.clone(), head.clone()),
+            (None, Some(_)) => return Err(NotUsable::Detached(self.root.clone()).into()),
+            (_, None) => return Err(NotUsable::NoCommit(self.root.clone()).into()),
+        };
+        let mut changes = host.tree.uncommitted(&host.known).await?;
+        changes.own.retain(|change| {
+            !options.sent_apart.iter().any(|name| change.path == std::path::Path::new(name))
+        });
+        if !changes.own.is_empty() && options.on_uncommitted == OnUncommitted::Refuse {
+            return Err(ExchangeError::Uncommitted { root: self.root.clone(), changes: changes.own });
+        }
+        let include = options.on_uncommitted == OnUncommitted::Include;
+        let files = host.tree.files_to_send(&changes, include).await?;
+        let left_behind = if include { 0 } else { changes.own.len() };
+        let mut archived = ArchiveReport::default();
+        for _ in 0..MAX_LOOKS {
+            let stay = match &survey {
+                None => None,
+                Some(survey) => {
+                    archived = self.archive_survey(&mut host, survey, ArchiveReason::Start).await?;
+                    self.why_stay(&host, survey, &archived, options).await?
+                }
             };
-            let text = |id: Option<&ObjectId>| id.map(|id| id.as_str().to_owned());
-            moved.push(MovedRef { name: name.clone(), from: text(from), to: text(to), commits });
+            let target = match stay {
+                Some(_) => TreeTarget::Stay,
+                None => TreeTarget::Host { files: files.clone() },
+            };
+            let request = SendRequest {
+                scope: options.scope,
+                branch: &branch,
+                commit: &commit,
+                target,
+                exclude: self.exclude_lines(&host.tree)?,
+            };
+            let HostSide { tree, known, .. } = &host;
+            let sent =
+                tree.send(&self.sandbox, known, self.refs, survey.as_ref(), &request, &mut progress).await?;
+            let arrival = match (sent, stay) {
+                (Sent::Changed, _) => {
+                    survey = self.sandbox.survey().await?;
+                    continue;
+                }
+                (Sent::InWorktree, _) => Arrival::Stayed(WhyStayed::InWorktree),
+                (Sent::Done, Some(why)) => Arrival::Stayed(why),
+                (Sent::Done, None) => {
+                    self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
+                    arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
+                }
+            };
+            let count = |directory: &str| match options.scope {
+                RefScope::All => host.known.below(directory).count(),
+                RefScope::Branch => 0,
+            };
+            let (branches, tags) = (count("refs/heads/").max(1), count("refs/tags/"));
+            return Ok(StartReport { arrival, branch, commit, left_behind, archived, branches, tags });
         }
-        Ok(moved)
+        Err(ExchangeError::Restless)
     }
 
-    /// Commits that a branch has beyond where it was, or, when it is new, beyond all that is not the sandbox's.
-    async fn count_new(
+    /// Why the sandbox's working tree must not move; `None` when it may.
+    async fn why_stay(
         &self,
-        refs: &SandboxRefs,
-        from: Option<&ObjectId>,
-        to: &ObjectId,
-    ) -> Result<u32, GitError> {
-        if let Some(from) = from {
-            return Ok(self.apart(to, from).await?.0);
+        host: &HostSide,
+        survey: &Survey,
+        archived: &ArchiveReport,
+        options: &StartOptions,
+    ) -> Result<Option<WhyStayed>, ExchangeError> {
+        if options.is_busy {
+            return Ok(Some(WhyStayed::Busy));
         }
-        let own = format!("--exclude={}*", refs.all());
-        let question = ["rev-list", "--count", to.as_str(), "--not", &own, "--all"];
-        let answer = self.git(question).text().await?;
-        answer.parse().map_err(|_| GitError::Answer { what: "rev-list".into(), answer: printable(&answer) })
+        if !archived.left_out.is_empty() {
+            return Ok(Some(WhyStayed::NotArchived(archived.left_out.clone())));
+        }
+        if options.on_unapplied == OnUnapplied::FollowHost {
+            return Ok(None);
+        }
+        let HostSide { tree, known, .. } = host;
+        let (git, refs, options) = (self.git, self.refs, &everything());
+        let sync = SyncRun { git, host: tree, refs, survey, known, options, mode: Execution::Plan };
+        let report = sync.run().await?;
+        Ok(has_unapplied_main(survey, &report).then_some(WhyStayed::UnappliedWork))
     }
 
-    /// Commits that are only in the first, and only in the second.
-    pub(crate) async fn apart(&self, first: &ObjectId, second: &ObjectId) -> Result<(u32, u32), GitError> {
-        if first == second {
-            return Ok((0, 0));
-        }
-        if let Some(known) = self.answers().apart(first, second) {
-            return Ok(known);
-        }
-        let text = self.git(APART).input(format!("{first}...{second}\n")).text().await?;
-        let mut counts = text.split_ascii_whitespace().map(str::parse);
-        match (counts.next(), counts.next()) {
-            (Some(Ok(left)), Some(Ok(right))) => {
-                self.answers().remember_apart(first, second, (left, right));
-                Ok((left, right))
+    /// What git is to ignore inside: what it ignores on the host by a rule of this repository alone, and our own.
+    fn exclude_lines(&self, host: &HostTree) -> Result<Vec<String>, ExchangeError> {
+        let file = host.repository.places().common.join("info/exclude");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let rules = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        Ok(rules.map(str::to_owned).chain(["/.worktrees/".to_owned()]).collect())
+    }
+
+    /// From now on both sides have the host's state in common.
+    async fn remember_start(
+        &self,
+        host: &HostSide,
+        survey: Option<&Survey>,
+        branch: &BranchName,
+        commit: &ObjectId,
+        files: Option<&ObjectId>,
+    ) -> Result<(), ExchangeError> {
+        let repository = &host.tree.repository;
+        let files = match files {
+            Some(files) => files.clone(),
+            None => repository.trees_of(&[commit]).await?.remove(0),
+        };
+        let mut transaction = RefTransaction::default();
+        let mut set = |reference: String, id: &ObjectId| {
+            if host.known.get(&reference) != Some(id) {
+                transaction.set(&reference, id, Expected::Anything);
             }
-            _ => Err(GitError::Answer { what: "rev-list".into(), answer: printable(&text) }),
-        }
-    }
-
-    /// Whether a branch, a tag or another remote's side leads to a commit: something of the user's own.
-    pub async fn leads_to(&self, id: &ObjectId) -> Result<bool, GitError> {
-        if !self.git(["cat-file", "-e", &format!("{id}^{{commit}}")]).succeeds().await? {
-            return Ok(false);
-        }
-        let containing = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", id.as_str()]
-            .into_iter()
-            .chain(["refs/heads", "refs/remotes", "refs/tags"]);
-        Ok(!self.git(containing).bytes().await?.is_empty())
-    }
-
-    /// The commit that a ref of ours is at.
-    pub async fn commit(&self, reference: &str) -> Result<ObjectId, GitError> {
-        let id =
-            self.git(["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).text().await?;
-        object("rev-parse", &id)
-    }
-
-    /// The commit that a ref is at, if there is such a ref.
-    pub async fn commit_if_any(&self, reference: &str) -> Result<Option<ObjectId>, GitError> {
-        match self.commit(reference).await {
-            Ok(id) => Ok(Some(id)),
-            Err(GitError::Failed { status, .. }) if status.code() == Some(1) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// Whether one ref would have to lie in the other, as files and directories cannot.
-fn below(reference: &str, directory: &str) -> bool {
-    reference.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// The files that processes of this user have open.
-fn open_files() -> BTreeSet<PathBuf> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let descriptors = processes.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok());
-    descriptors.flatten().flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_is_read_from_gits_words_and_no_others() {
-        let progress = |line| Progress::parse(line).map(|it| (it.step, it.percent, it.amount));
-        assert_eq!(progress("Counting objects:  40% (2/5)"), Some(("counting", 40, None)));
-        assert_eq!(
-            progress("Writing objects: 100% (5/5), 1.00 MiB | 2.50 MiB/s, done."),
-            Some(("sending", 100, Some("1.00 MiB | 2.50 MiB/s".into())))
-        );
-        assert_eq!(progress("remote: Resolving deltas: 7% (1/14)"), Some(("resolving inside", 7, None)));
-        assert_eq!(progress("Writing objects: 1% (1/1), \u{1b}[2J"), Some(("sending", 1, None)));
-        for line in
-            ["Everything up-to-date", "Writing objects: 101% (", "\u{1b}]0;x\u{7}: 50%", "remote: x: 5%"]
+        };
+        set(self.refs.base_files("main"), &files);
+        for reference in
+            [self.refs.base_host(branch), self.refs.base_sandbox(branch), self.refs.base_sent(branch)]
         {
-            assert_eq!(progress(line), None, "{line:?}");
+            set(reference, commit);
+        }
+        // Other branches have followed the host, too, where the agent had not moved them since.
+        for (other, tip) in survey.iter().flat_map(|survey| survey.main.branches()) {
+            let delivered = host.known.get(&self.refs.base_sandbox(&other));
+            if other != *branch
+                && delivered == Some(tip)
+                && let Some(now) = host.known.branch(&other)
+            {
+                set(self.refs.base_host(&other), now);
+                set(self.refs.base_sandbox(&other), now);
+            }
+        }
+        transaction.commit(repository, "palisade: start").await?;
+        Ok(())
+    }
+}
+
+/// All branches and working trees.
+fn everything() -> SyncOptions {
+    SyncOptions {
+        selection: BranchSelection::All,
+        merge: MergeMode::Wait,
+        tags: TagMode::List,
+        only: Vec::new(),
+        max_bytes: u64::MAX,
+    }
+}
+
+fn arrival_of(
+    survey: Option<&Survey>,
+    branch: &BranchName,
+    commit: &ObjectId,
+    files: Option<&ObjectId>,
+) -> Arrival {
+    let Some(tree) = survey.and_then(Survey::main_tree) else { return Arrival::Cloned };
+    let is_there = tree.branch.as_ref() == Some(branch) && tree.head.as_ref() == Some(commit);
+    let same_files = tree.snapshot.as_ref().map(|snapshot| &snapshot.files) == files;
+    Arrival::Followed { moved: !(is_there && same_files) }
+}
+
+/// Whether the main working tree, or the branch that it is at, has work that is not on the host.
+fn has_unapplied_main(survey: &Survey, report: &SyncReport) -> bool {
+    let Some(main) = survey.main_tree() else { return false };
+    let files = report.trees.iter().any(|tree| {
+        tree.path == main.path
+            && match &tree.files {
+                FilesOutcome::Waiting(_) => true,
+                FilesOutcome::Applied { report, .. } => {
+                    !(report.written.is_empty() && report.conflicts.is_empty() && report.waiting.is_empty())
+                }
+            }
+    });
+    let commits = report.branches.iter().any(|branch| {
+        main.branch.as_ref() == Some(&branch.name) && branch.commits != CommitsOutcome::Nothing
+    });
+    let detached = report.detached.iter().any(|(path, _)| *path == main.path);
+    files || commits || detached || !main.operations.is_empty()
+}
+
+/// A survey without what git did not take: nothing of it can be brought.
+fn without_refused(mut survey: Survey, archived: &ArchiveReport) -> Survey {
+    for refused in &archived.main.refused {
+        survey.main.refs.retain(|_, id| *id != refused.id);
+        survey.main.stashes.retain(|entry| entry.id != refused.id);
+        for tree in &mut survey.main.trees {
+            if tree.snapshot.as_ref().is_some_and(|snapshot| snapshot.commit == refused.id) {
+                tree.snapshot = None;
+            }
+            if tree.head.as_ref() == Some(&refused.id) {
+                tree.head = None;
+            }
         }
     }
+    survey
 }

@@ -3,17 +3,14 @@
 
 use crate::answers::Answers;
 use crate::guard;
-use crate::ready::{Ready, Waiting};
 use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::FdFlags;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
 /// What local work may take, on the largest repository.
@@ -46,6 +43,8 @@ pub enum GitError {
     NoRoom { bytes: u64, free: u64 },
     #[error("git {what}: {source}")]
     Io { what: String, source: std::io::Error },
+    #[error("another git process works in this repository: {} exists", .lock.display())]
+    IndexLocked { lock: PathBuf },
     #[error("git {what} answered what it should not: {answer}")]
     Answer { what: String, answer: String },
 }
@@ -95,7 +94,6 @@ impl Git {
             places: Places::default(),
             included: Included::Nothing,
             answers: Answers::default(),
-            ready: Ready::default(),
         }
     }
 }
@@ -125,7 +123,6 @@ pub struct Repository {
     places: Places,
     included: Included,
     answers: Answers,
-    ready: Ready,
 }
 
 /// Whether the configuration takes in other files, which may lie in the working tree.
@@ -171,8 +168,6 @@ impl Repository {
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
-            // What was started before has read another configuration.
-            ready: Ready::default(),
             ..self
         }
     }
@@ -195,7 +190,16 @@ impl Repository {
         let mut git = self.git.clone();
         git.environment.push(("GIT_DIR".into(), administration.into()));
         git.environment.push(("GIT_WORK_TREE".into(), tree.as_path().into()));
-        Self { git, directory: tree.clone(), ready: Ready::default(), ..self.clone() }
+        let places = Places { own: administration.into(), ..self.places.clone() };
+        Self { git, directory: tree.clone(), places, ..self.clone() }
+    }
+
+    /// A bare repository of our own, with the same guard.
+    pub(crate) fn bare(&self, path: &HostPath) -> Self {
+        let mut git = self.git.clone();
+        git.environment.push(("GIT_DIR".into(), path.as_path().into()));
+        let places = Places { own: path.as_path().into(), common: path.as_path().into() };
+        Self { git, directory: path.clone(), places, answers: Answers::default(), ..self.clone() }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -205,20 +209,6 @@ impl Repository {
     /// What git has answered of its objects.
     pub(crate) fn answers(&self) -> &Answers {
         &self.answers
-    }
-
-    /// Lets git go that waits for questions which nobody has asked. It would hold the turn for a moment longer.
-    pub async fn dismiss(&self) {
-        for mut child in self.ready.take_all() {
-            drop(child.stdin.take());
-            let _ = child.wait().await;
-        }
-    }
-
-    /// Whether git waits for a question.
-    #[cfg(test)]
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     pub(crate) fn places(&self) -> &Places {
@@ -231,11 +221,14 @@ impl Repository {
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: Vec::new(),
             input: Vec::new(),
-            inherits: None,
             limit: LOCAL,
         }
     }
 }
+
+/// Where a run of git reads from and writes to besides what it was given: the other end of a transfer.
+pub(crate) type Source<'a> = &'a mut (dyn AsyncRead + Send + Unpin);
+pub(crate) type Sink<'a> = &'a mut (dyn AsyncWrite + Send + Unpin);
 
 /// One run of git.
 #[derive(Debug)]
@@ -245,16 +238,10 @@ pub struct Invocation<'a> {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     input: Vec<u8>,
-    inherits: Option<BorrowedFd<'a>>,
     limit: Duration,
 }
 
 impl<'a> Invocation<'a> {
-    /// Leaves a descriptor open to it, under the same number.
-    pub(crate) fn inherits(self, descriptor: &'a OwnedFd) -> Self {
-        Self { inherits: Some(descriptor.as_fd()), ..self }
-    }
-
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
@@ -263,6 +250,12 @@ impl<'a> Invocation<'a> {
     /// Works on another index than the repository's own.
     pub fn index(self, path: &Path) -> Self {
         self.env("GIT_INDEX_FILE", path)
+    }
+
+    /// Works on another working tree than the repository's own.
+    pub(crate) fn at_tree(self, path: &Path) -> Self {
+        let directory = self.repository.places.own.clone();
+        self.env("GIT_DIR", directory).env("GIT_WORK_TREE", path)
     }
 
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -278,6 +271,11 @@ impl<'a> Invocation<'a> {
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
+    }
+
+    /// For one end of a transfer, whose other end has a limit.
+    pub(crate) fn without_limit(self) -> Self {
+        self.limit(Duration::from_secs(7 * 24 * 3600))
     }
 
     /// What it printed; a failure is an error.
@@ -335,6 +333,22 @@ impl<'a> Invocation<'a> {
         if status.success() { Ok(output) } else { Err(self.failed(status, &said)) }
     }
 
+    /// As [`Invocation::bytes`], with what comes from elsewhere behind its input.
+    pub(crate) async fn fed_from(self, source: Source<'_>) -> Result<Vec<u8>, GitError> {
+        let (status, output, said) = self.run_with(Some(source), None, |_| {}).await?;
+        if status.success() { Ok(output) } else { Err(self.failed(status, &said)) }
+    }
+
+    /// As [`Invocation::watched`], with its output going elsewhere.
+    pub(crate) async fn written_to(
+        self,
+        sink: Sink<'_>,
+        progress: impl FnMut(&str) + Send,
+    ) -> Result<(), GitError> {
+        let (status, _, said) = self.run_with(None, Some(sink), progress).await?;
+        if status.success() { Ok(()) } else { Err(self.failed(status, &said)) }
+    }
+
     fn what(&self) -> String {
         let words = self.arguments.iter().take(2).map(|word| word.to_string_lossy());
         printable(&words.collect::<Vec<_>>().join(" "))
@@ -348,33 +362,24 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Starts it now, to be asked later with the same words and an input. One that cannot be started is started then.
-    pub(crate) fn ready(self) {
-        match self.command().spawn() {
-            Ok(child) => {
-                let Self { repository, arguments, environment, .. } = self;
-                repository.ready.keep(Waiting { arguments, environment, child });
-            }
-            Err(error) => tracing::debug!(%error, "git is not started beforehand"),
-        }
-    }
-
     fn spawn(&self) -> Result<Child, GitError> {
-        if let Some(child) = self.repository.ready.take(&self.arguments, &self.environment) {
-            return Ok(child);
-        }
-        let mut command = self.command();
-        let flag = |flags| self.inherits.map_or(Ok(()), |given| rustix::io::fcntl_setfd(given, flags));
-        // Only while this one is started, so that no other has it too.
-        let child = flag(FdFlags::empty()).map_err(Into::into).and_then(|()| command.spawn());
-        let _ = flag(FdFlags::CLOEXEC);
         let program = || self.repository.git.program.clone();
-        child.map_err(|source| GitError::NotStarted { program: program(), source })
+        self.command().spawn().map_err(|source| GitError::NotStarted { program: program(), source })
     }
 
     async fn run(&self, progress: impl FnMut(&str)) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
+        self.run_with(None, None, progress).await
+    }
+
+    async fn run_with(
+        &self,
+        source: Option<Source<'_>>,
+        sink: Option<Sink<'_>>,
+        progress: impl FnMut(&str),
+    ) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
         let mut child = self.spawn()?;
-        let ended = tokio::time::timeout(self.limit, exchange(&mut child, &self.input, progress)).await;
+        let exchange = exchange(&mut child, &self.input, source, sink, progress);
+        let ended = tokio::time::timeout(self.limit, exchange).await;
         if let Ok(Ok(ended)) = ended {
             return Ok(ended);
         }
@@ -426,20 +431,33 @@ async fn end(child: &mut Child) {
 async fn exchange(
     child: &mut Child,
     input: &[u8],
+    source: Option<Source<'_>>,
+    sink: Option<Sink<'_>>,
     mut progress: impl FnMut(&str),
 ) -> std::io::Result<(ExitStatus, Vec<u8>, String)> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let give = async {
         if let Some(mut stdin) = stdin {
             // A program that does not want all of its input says why with its exit status.
-            let _ = stdin.write_all(input).await;
+            if stdin.write_all(input).await.is_ok()
+                && let Some(source) = source
+            {
+                let _ = tokio::io::copy(source, &mut stdin).await;
+            }
         }
         Ok(())
     };
     let take = async {
         let mut output = Vec::new();
-        if let Some(stdout) = stdout {
-            stdout.take(ANSWER as u64 + 1).read_to_end(&mut output).await?;
+        match (stdout, sink) {
+            (Some(mut stdout), Some(sink)) => {
+                tokio::io::copy(&mut stdout, sink).await?;
+                sink.shutdown().await?;
+            }
+            (Some(stdout), None) => {
+                stdout.take(ANSWER as u64 + 1).read_to_end(&mut output).await?;
+            }
+            (None, _) => {}
         }
         if output.len() > ANSWER {
             return Err(std::io::ErrorKind::FileTooLarge.into());

@@ -1,46 +1,83 @@
-//! A repository's way into a sandbox, and its work's way home.
+//! A repository's way into a sandbox, and its work's way back.
 //!
-//! Host git never has a sandbox's directory as its repository, working tree or alternate: the pack programs run
-//! inside, and what they send lands below `refs/palisade/<name>/`, checked object by object. What the user's own
-//! configuration would run on a sandbox's content is off throughout (see `guard`). Questions about the sandbox's
-//! working tree are answered by git inside, and its answers are only ever names and numbers that are checked.
+//! Host git never has a sandbox's directory as its repository, working tree or alternate: git inside packs its objects,
+//! and host git checks every one of them before anything refers to it. What the user's own configuration would run on a
+//! sandbox's content is off throughout (see `guard`). Questions about the sandbox's working trees are answered inside,
+//! and the answers are only ever names and numbers that are checked.
+//!
+//! Everything in a sandbox is archived (`archive`) before anything is moved or removed. What both sides have in common
+//! is remembered in `refs/palisade/base/<id>/`, and decides what becomes of commits (`commits`) and files (`files`).
 
 mod answers;
-mod apply;
+mod archive;
 mod artifacts;
 mod autorun;
+mod commits;
 mod exchange;
 mod facts;
+mod files;
 mod git;
 mod guard;
-mod handover;
+mod history;
+mod host_changes;
+mod host_files;
+mod host_refs;
+mod host_tree;
 mod ignored;
-mod index;
-mod inside;
+mod index_lock;
 mod lock;
+mod merging;
+mod nested;
+mod pack;
 mod place;
-mod ready;
+mod placing;
+mod progress;
 mod refs;
-mod seen;
+mod remotes;
+mod sandbox;
+mod send;
 mod status;
 mod survey;
-pub mod transport;
-mod tree;
+mod sync;
+mod transaction;
+mod tree_apply;
+mod tree_diff;
 mod version;
+mod waiting;
 mod worktrees;
 
-pub use apply::{Application, Applied, Commits, Divergence, Waits, Work};
+pub use archive::{
+    Archive, ArchiveListing, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, ListedArchive,
+    Manifest, ManifestEntry, ManifestLeftOut, Refused, Restored, RestoredRef,
+};
 pub use artifacts::{ArtifactPath, Fingerprint, InvalidArtifact, Memory, Tracked, link_stays};
 pub use autorun::{Autorun, Runs, by_name};
-pub use exchange::{Fetched, Known, Link, Progress, Wanted};
+pub use commits::WaitReason;
+pub use exchange::{
+    ArchiveReport, Arrival, Exchange, ExchangeError, ExchangeReport, OnUnapplied, OnUncommitted,
+    StartOptions, StartReport, WhyStayed,
+};
 pub use facts::{Facts, Limit};
 pub use git::{Git, GitError, Identity, Invocation, Repository};
-pub use handover::{Handover, Inherited, hand_over};
-pub use inside::{Arrival, Description, Inside, InsideError, Snapshot, Tree, Trees};
-pub use lock::Turn;
+pub use host_changes::HostChanges;
+pub use host_refs::HostRefs;
+pub use host_tree::HostTree;
+pub use lock::RepositoryLock;
+pub use nested::NestedArchive;
+pub use pack::ReceiveError;
 pub use place::{NotUsable, Place};
+pub use progress::Progress;
 pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};
-pub use status::{Change, Ground};
-pub use survey::Survey;
+pub use sandbox::{
+    CommandEnd, CommandRunner, SandboxError, SandboxRepository, TransferError, TransferLimits,
+};
+pub use send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
+pub use status::Change;
+pub use survey::{LeftOut, RepositorySurvey, Snapshot, StashEntry, Survey, TreeSurvey};
+pub use sync::{
+    BranchReport, BranchSelection, CommitsOutcome, FilesOutcome, MergeMode, SyncOptions, SyncReport, TagMode,
+    TagReport, TreeOutcome, WaitingCommits, WhyFilesWait, WhyWaiting,
+};
+pub use tree_apply::TreeReport;
 pub use version::GitVersion;
 pub use worktrees::{Checkout, Start, Unfinished, UnsharedCommit, Worktree, Worktrees};

@@ -26,6 +26,8 @@ pub(crate) enum History {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotUsable {
+    #[error("{} does not exist", .0.as_path().display())]
+    Missing(HostPath),
     #[error("{} is not in a git repository", .0.as_path().display())]
     NoRepository(HostPath),
     #[error("{} is a bare repository, and an agent works on a working tree", .0.as_path().display())]
@@ -43,6 +45,7 @@ pub enum NotUsable {
 impl NotUsable {
     pub fn hint(&self) -> &'static str {
         match self {
+            NotUsable::Missing(_) => "name a directory in a git repository",
             NotUsable::NoRepository(_) => "make one: git init && git add -A && git commit -m start",
             NotUsable::Bare(_) => "name a clone with a working tree",
             NotUsable::LineBreak(_) => "move it to a path without one",
@@ -57,9 +60,6 @@ impl Repository {
     /// The repository whose working tree has its top exactly here, whatever it is at: for its refs.
     pub async fn find(git: &Git, top: &HostPath) -> Result<Self, NotUsable> {
         let gone = || NotUsable::NoRepository(top.clone());
-        if !top.as_path().is_dir() {
-            return Err(gone());
-        }
         let (version, found) = tokio::join!(git.require(), ask(git, top));
         version?;
         let found = found?;
@@ -119,6 +119,10 @@ pub(crate) struct Found {
 }
 
 pub(crate) async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsable> {
+    // A program cannot be started there, and it would look as if the program were missing.
+    if !directory.as_path().is_dir() {
+        return Err(NotUsable::Missing(directory.clone()));
+    }
     let repository = git.unguarded(directory);
     // Neither runs anything, whatever the configuration says.
     let (listing, answers) = tokio::try_join!(

@@ -1,8 +1,9 @@
 //! Names of branches, objects and refs. They come from people and from sandboxes alike, and reach git's command line
 //! and its refs only through these types.
 
-use palisade_core::{SandboxName, printable};
+use palisade_core::{SandboxId, SandboxName, printable};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A branch by its short name. At least as strict as git: also without blanks of any kind, and not too long for a
 /// file name beside a suffix.
@@ -10,6 +11,8 @@ use std::fmt;
 pub struct BranchName(String);
 
 const LONGEST: usize = 200;
+/// The longest full name of a ref that is taken.
+const LONGEST_REF: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a name for a branch: {why}", printable(.name))]
@@ -20,7 +23,8 @@ pub struct InvalidBranch {
 
 impl BranchName {
     pub fn new(name: &str) -> Result<Self, InvalidBranch> {
-        match objection(name) {
+        let too_long = (name.len() > LONGEST).then_some("it is too long");
+        match too_long.or_else(|| objection(name)) {
             None => Ok(Self(name.to_owned())),
             Some(why) => Err(InvalidBranch { name: name.chars().take(LONGEST).collect(), why }),
         }
@@ -51,8 +55,6 @@ fn objection(name: &str) -> Option<&'static str> {
     let component = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     if name.is_empty() {
         Some("it is empty")
-    } else if name.len() > LONGEST {
-        Some("it is too long")
     } else if name.starts_with('-') {
         Some("it starts with '-'")
     } else if name == "@"
@@ -72,7 +74,7 @@ fn objection(name: &str) -> Option<&'static str> {
 }
 
 /// The id of an object, in full.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(String);
 
 impl ObjectId {
@@ -97,72 +99,121 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Where a sandbox's work lives in the host's repository: `refs/palisade/<name>/…`, and the branch `palisade/<name>`
-/// for what could not be applied.
+/// Whether git takes this as the full name of a ref; stricter where git is lenient with strange characters.
+pub(crate) fn is_ref_name(name: &str) -> bool {
+    name.strip_prefix("refs/").is_some_and(|rest| rest.len() <= LONGEST_REF && objection(rest).is_none())
+}
+
+/// Where the host's repository keeps what concerns one sandbox. All but the branches that the user sees go by the
+/// sandbox's id, so that another sandbox of the same name never touches them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SandboxRefs(SandboxName);
+pub struct SandboxRefs {
+    id: SandboxId,
+    name: SandboxName,
+}
 
 impl SandboxRefs {
-    pub fn new(name: SandboxName) -> Self {
-        Self(name)
+    pub fn new(id: SandboxId, name: SandboxName) -> Self {
+        Self { id, name }
     }
 
-    pub fn all(&self) -> String {
-        format!("refs/palisade/{}/", self.0)
+    pub fn id(&self) -> &SandboxId {
+        &self.id
     }
 
-    /// The commits of one of its branches.
-    pub fn commits(&self, branch: &BranchName) -> String {
-        format!("refs/palisade/{}/heads/{branch}", self.0)
+    pub fn name(&self) -> &SandboxName {
+        &self.name
     }
 
-    /// Its uncommitted work on a branch, as a commit on top of it.
-    pub fn work(&self, branch: &BranchName) -> String {
-        format!("refs/palisade/{}/work/{branch}", self.0)
+    /// The directory of all archives.
+    pub const ARCHIVES: &'static str = "refs/palisade/archive/";
+
+    pub fn archives(&self) -> String {
+        format!("{}{}/", Self::ARCHIVES, self.id)
     }
 
-    /// The commits and the work of a branch that its user was told of: what only came by itself is not among them.
-    pub fn seen_commits(&self, branch: &BranchName) -> String {
-        format!("refs/palisade/{}/seen/heads/{branch}", self.0)
+    pub fn archive(&self, number: u64) -> String {
+        format!("{}{number}", self.archives())
     }
 
-    pub fn seen_work(&self, branch: &BranchName) -> String {
-        format!("refs/palisade/{}/seen/work/{branch}", self.0)
+    /// The directory of what both sides have in common.
+    pub fn base(&self) -> String {
+        format!("refs/palisade/base/{}/", self.id)
     }
 
-    /// What was last laid into the host's working tree.
-    pub fn applied(&self) -> String {
-        format!("refs/palisade/{}/applied", self.0)
+    /// The files that both sides had in common last, as a tree, for one working tree of the sandbox.
+    pub(crate) fn base_files(&self, tree: &str) -> String {
+        format!("{}files/{}", self.base(), component(tree))
     }
 
-    /// What was being laid into it when somebody may have ended us, one ref for each that was.
-    pub fn applying(&self) -> String {
-        format!("refs/palisade/{}/applying", self.0)
+    /// Where the last exchange left the host's branch.
+    pub(crate) fn base_host(&self, branch: &BranchName) -> String {
+        format!("{}host/{}", self.base(), component(branch.as_str()))
     }
 
-    /// Commits that stood where a branch of another name has to go: `feature` became `feature/one`.
-    pub(crate) fn gone(&self, id: &ObjectId) -> String {
-        format!("refs/palisade/{}/gone/{id}", self.0)
+    /// The commit of the sandbox's branch that was delivered then.
+    pub(crate) fn base_sandbox(&self, branch: &BranchName) -> String {
+        format!("{}sandbox/{}", self.base(), component(branch.as_str()))
     }
 
-    /// The branch that shows commits which wait for the user.
-    pub fn waiting(&self) -> String {
-        format!("refs/heads/palisade/{}", self.0)
+    /// The host's commit that was sent in last.
+    pub(crate) fn base_sent(&self, branch: &BranchName) -> String {
+        format!("{}sent/{}", self.base(), component(branch.as_str()))
+    }
+
+    /// What was put on the branch that shows waiting commits.
+    pub(crate) fn base_waiting(&self, branch: &BranchName) -> String {
+        format!("{}waiting/{}", self.base(), component(branch.as_str()))
+    }
+
+    /// The commit of the sandbox's branch that those commits stand for.
+    pub(crate) fn base_waiting_for(&self, branch: &BranchName) -> String {
+        format!("{}waiting-for/{}", self.base(), component(branch.as_str()))
+    }
+
+    /// The branch that shows commits which wait for the user; a later `attempt` when the earlier names are taken.
+    pub fn waiting(&self, branch: &BranchName, attempt: u32) -> String {
+        match attempt {
+            0 => format!("palisade/{}/{branch}", self.name),
+            // Without directories: a branch may be in the way of them.
+            _ => format!("palisade/{}/{}-{}", self.name, branch.as_str().replace('/', "-"), attempt + 1),
+        }
+    }
+
+    /// The directory of the branches that show waiting commits.
+    pub fn all_waiting(&self) -> String {
+        format!("refs/heads/palisade/{}/", self.name)
+    }
+
+    /// What versions before 0.2 had written into the host's working tree, by the sandbox's name.
+    pub(crate) fn applied_before(&self) -> String {
+        format!("refs/palisade/{}/applied", self.name)
+    }
+
+    /// The one branch that versions before had for all of them.
+    pub fn waiting_before(&self) -> String {
+        format!("refs/heads/palisade/{}", self.name)
     }
 }
 
-/// Refs inside the sandbox.
-pub(crate) mod inside {
-    use super::BranchName;
-
-    /// The host's side of a branch, as it was pushed.
-    pub(crate) fn host(branch: &BranchName) -> String {
-        format!("refs/palisade/host/{branch}")
+/// A name as one component of a ref: `a` and `a/b` can then stand beside each other, as files and directories cannot.
+pub(crate) fn component(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '%' => text.push_str("%25"),
+            '/' => text.push_str("%2f"),
+            other => text.push(other),
+        }
     }
-
-    pub(crate) fn work(branch: &BranchName) -> String {
-        format!("refs/palisade/work/{branch}")
+    if text.len() <= LONGEST {
+        return text;
     }
+    // Too long for the name of a file beside `.lock`.
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let end = text.floor_char_boundary(LONGEST - 20);
+    format!("{}%{:016x}", &text[..end], hasher.finish())
 }
 
 #[cfg(test)]
@@ -228,6 +279,32 @@ mod tests {
                     .unwrap();
                 prop_assert!(status.success(), "{name:?}");
             }
+        }
+    }
+
+    #[test]
+    fn memory_of_branches_fits_beside_each_other() {
+        let refs = SandboxRefs::new(SandboxId::from_random([1; 15]), SandboxName::new("box").unwrap());
+        let of = |name: &str| refs.base_host(&BranchName::new(name).unwrap());
+        let names =
+            ["a", "a/b", "a%2fb", &"x/".repeat(99).replacen('x', "yy", 1).trim_end_matches('/').to_owned()];
+        let found: std::collections::BTreeSet<String> = names.iter().map(|name| of(name)).collect();
+        assert_eq!(found.len(), names.len());
+        for name in &found {
+            assert!(is_ref_name(name), "{name}");
+            assert!(name.split('/').all(|part| part.len() < 250) && name.split('/').count() == 6, "{name}");
+        }
+    }
+
+    #[test]
+    fn full_names_of_refs_are_checked() {
+        for name in ["refs/heads/main", "refs/stash", "refs/notes/commits", "refs/pull/1/head"] {
+            assert!(is_ref_name(name), "{name}");
+        }
+        for name in
+            ["HEAD", "main", "refs/heads/a..b", "refs/heads/a b", "refs/", "refs/heads/x.lock", "refs/-x"]
+        {
+            assert!(!is_ref_name(name), "{name}");
         }
     }
 

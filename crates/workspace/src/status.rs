@@ -5,10 +5,6 @@ use crate::refs::ObjectId;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// For so long, what was seen of a working tree is as good as a new look: few users are faster.
-const FRESH: Duration = Duration::from_secs(2);
 
 /// A path that differs from the commit, with git's two letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,32 +24,6 @@ impl Change {
 pub(crate) struct Status {
     pub(crate) head: ObjectId,
     pub(crate) changes: Vec<Change>,
-}
-
-/// The host's working tree as it was found, for work to be laid on.
-///
-/// It is looked at while the work is on its way. What changes afterwards is not overwritten either, since git compares
-/// every file with its index before it writes; but it would be an error then, and no reason to wait.
-#[derive(Debug, Clone)]
-pub struct Ground {
-    status: Status,
-    found: Instant,
-}
-
-impl Ground {
-    pub async fn look(repository: &Repository) -> Result<Self, GitError> {
-        let found = Instant::now();
-        Ok(Self { status: Status::look(repository).await?, found })
-    }
-
-    pub(crate) fn head(&self) -> &ObjectId {
-        &self.status.head
-    }
-
-    /// As it is now, unless that was seen just before.
-    pub(crate) async fn fresh(&self, repository: &Repository) -> Result<Status, GitError> {
-        if self.found.elapsed() < FRESH { Ok(self.status.clone()) } else { Status::look(repository).await }
-    }
 }
 
 impl Status {

@@ -1,130 +1,337 @@
-//! All that a sandbox's repository holds, asked for at once: one command inside, however many working trees there are.
+//! What a sandbox says that its repositories hold: commits by every name there is, and files that are not committed.
 
-use crate::exchange::{Fetched, Known};
-use crate::inside::{InsideError, MOST_BRANCHES, Snapshot, Tree, Trees};
-use crate::refs::{BranchName, ObjectId, SandboxRefs};
-use palisade_core::GuestPath;
+use crate::refs::{BranchName, ObjectId, is_ref_name};
+use crate::sandbox::SandboxError;
+use palisade_core::{GuestPath, ProjectPath, printable};
+use std::collections::BTreeMap;
 
-const WHAT: &str = "looking at the work";
+/// Refs, tips and working trees that one repository may have.
+const MAX_ENTRIES: usize = 200_000;
+/// What is named for people only: the rest is counted.
+const MAX_LEFT_OUT: usize = 10_000;
 
+/// What all repositories of a sandbox hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Survey {
-    pub trees: Trees,
-    /// What the main working tree is at, unless it is at no branch.
-    pub main: Option<BranchName>,
-    /// One for each of the working trees, in the same order.
-    pub snapshots: Vec<Snapshot>,
+    pub main: RepositorySurvey,
+    /// Repositories in the working trees that have work of their own.
+    pub nested: Vec<(ProjectPath, RepositorySurvey)>,
+    /// Those that hold nothing that their remotes do not have.
+    pub plain_clones: Vec<ProjectPath>,
+    /// Files and repositories that could not be recorded.
+    pub left_out: Vec<LeftOut>,
 }
 
-impl Tree<'_> {
-    /// Records what is not committed in any working tree, and tells everything that may come home.
-    pub async fn survey(&self) -> Result<Survey, InsideError> {
-        let script = concat!(include_str!("inside/record.sh"), include_str!("inside/survey.sh"));
-        Survey::parse(&self.script(WHAT, script, &[]).await?)
+/// What one repository holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RepositorySurvey {
+    /// All refs, by their full names.
+    pub refs: BTreeMap<String, ObjectId>,
+    /// The entries of the stash, the newest first.
+    pub stashes: Vec<StashEntry>,
+    /// Commits that no ref leads to, with what names them: a file of git's, or a reflog.
+    pub tips: Vec<(String, ObjectId)>,
+    pub trees: Vec<TreeSurvey>,
+    /// Where the history ends in a shallow clone: the content of git's file, or nothing.
+    pub shallow: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StashEntry {
+    pub id: ObjectId,
+    pub message: String,
+}
+
+/// What one working tree holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeSurvey {
+    pub path: GuestPath,
+    /// `None` when HEAD is detached, or at a branch whose name is not taken.
+    pub branch: Option<BranchName>,
+    /// `None` when there is no commit yet.
+    pub head: Option<ObjectId>,
+    pub snapshot: Option<Snapshot>,
+    /// Operations in progress: `merge`, `rebase` and the like.
+    pub operations: Vec<String>,
+}
+
+/// What is not committed in a working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// A commit in the shape of a stash entry.
+    pub commit: ObjectId,
+    /// The tree of all files, tracked and untracked.
+    pub files: ObjectId,
+}
+
+/// Something that could not be recorded, by its path in the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub path: String,
+    pub reason: String,
+}
+
+impl RepositorySurvey {
+    /// The local branches, by name.
+    pub fn branches(&self) -> impl Iterator<Item = (BranchName, &ObjectId)> {
+        let refs = self.refs.iter();
+        refs.filter_map(|(name, id)| {
+            let name = name.strip_prefix("refs/heads/")?;
+            Some((BranchName::new(name).ok()?, id))
+        })
+    }
+
+    pub fn branch(&self, name: &BranchName) -> Option<&ObjectId> {
+        self.refs.get(&name.full())
+    }
+
+    /// What the host's branch was when it was last sent in.
+    pub fn sent(&self, branch: &BranchName) -> Option<&ObjectId> {
+        self.refs.get(&format!("refs/remotes/host/{branch}"))
+    }
+
+    pub fn tags(&self) -> impl Iterator<Item = (&str, &ObjectId)> {
+        let refs = self.refs.iter();
+        refs.filter_map(|(name, id)| Some((name.strip_prefix("refs/tags/")?, id)))
     }
 }
 
 impl Survey {
-    /// What the sandbox says that a fetch of a branch brings.
-    pub fn said(&self, branch: &BranchName) -> Option<Fetched> {
-        let (_, commits) = self.trees.branches.iter().find(|(name, _)| name == branch)?;
-        let snapshot = self.snapshots.iter().find(|snapshot| snapshot.branch == *branch);
-        let work = snapshot.and_then(|snapshot| snapshot.work.clone());
-        Some(Fetched { branch: branch.clone(), commits: commits.clone(), work })
+    /// The main working tree of the workspace.
+    pub fn main_tree(&self) -> Option<&TreeSurvey> {
+        self.main.trees.first()
     }
 
-    /// Whether a branch has gone on between this look and what is known now: its loose work would be of one moment and
-    /// its commits of another.
-    pub fn is_outdated(&self, refs: &SandboxRefs, known: &Known) -> bool {
-        let mut with_work = self.snapshots.iter().filter(|snapshot| snapshot.work.is_some());
-        with_work.any(|snapshot| known.get(&refs.commits(&snapshot.branch)) != Some(&snapshot.head))
+    /// Whether the guest's answer says that there is no repository.
+    pub(crate) fn is_none(answer: &[u8]) -> bool {
+        answer == b"none\0"
     }
 
-    /// `branch NAME ID`, `main PATH BRANCH HEAD WORK` and `tree PATH BRANCH HEAD WORK`. Names that we do not take are the sandbox's own business;
-    /// they cannot come home.
-    fn parse(words: &[String]) -> Result<Self, InsideError> {
-        let answer = || InsideError::Answer { what: WHAT };
-        let id = |word: &String| ObjectId::parse(word).ok_or_else(answer);
-        let mut survey = Survey::default();
-        let mut rest = words;
-        loop {
-            rest = match rest {
-                [] => return Ok(survey),
-                [kind, name, commit, rest @ ..] if kind == "branch" => {
-                    match BranchName::new(name) {
-                        Ok(name) => survey.trees.branches.push((name, id(commit)?)),
-                        Err(_) => survey.trees.unnameable += 1,
-                    }
-                    rest
+    /// Reads the guest's answer; `None` when it makes no sense. The records are described there.
+    pub(crate) fn parse(answer: &[u8], workspace: &str) -> Option<Result<Self, SandboxError>> {
+        let mut words = answer.split(|byte| *byte == 0);
+        // Every word is ended by a NUL, so nothing follows the last.
+        if words.next_back()? != b"" {
+            return None;
+        }
+        let mut reader = Reader { survey: Self::default(), current: Current::Main, entries: 0 };
+        while let Some(kind) = words.next() {
+            let mut next = || words.next();
+            match kind {
+                b"repository" => reader.repository(next()?, next()?)?,
+                b"ref" => reader.reference(next()?, next()?)?,
+                b"stash" => reader.stash(next()?, next()?)?,
+                b"tip" => reader.tip(next()?, next()?)?,
+                b"tree" => {
+                    reader.tree([next()?, next()?, next()?, next()?, next()?, next()?])?;
                 }
-                [kind, path, branch, head, work, rest @ ..] if kind == "main" || kind == "tree" => {
-                    match (GuestPath::new(path), BranchName::new(branch)) {
-                        (Ok(path), Ok(branch)) => {
-                            let work = if work == "-" { None } else { Some(id(work)?) };
-                            survey.snapshots.push(Snapshot { branch: branch.clone(), head: id(head)?, work });
-                            if kind == "main" {
-                                survey.main = Some(branch.clone());
-                            }
-                            survey.trees.trees.push((path, branch));
-                        }
-                        _ => survey.trees.unnameable += 1,
+                b"shallow" => {
+                    let shallow = text(next()?);
+                    if let Some(repository) = reader.repository_mut() {
+                        repository.shallow = shallow;
                     }
-                    rest
                 }
-                _ => return Err(answer()),
-            };
-            if survey.trees.branches.len() > MOST_BRANCHES || survey.trees.trees.len() > MOST_BRANCHES {
-                return Err(InsideError::TooMany { what: "branches", most: MOST_BRANCHES });
+                b"left-out" => reader.left_out(&text(next()?), &text(next()?)),
+                _ => return None,
+            }
+            if reader.entries > MAX_ENTRIES {
+                let what = "refs and commits";
+                return Some(Err(SandboxError::TooMany { what, most: MAX_ENTRIES }));
             }
         }
+        let survey = reader.survey;
+        // The workspace itself comes first, and is a working tree.
+        let is_main = survey.main_tree().is_some_and(|tree| tree.path.as_str() == workspace);
+        is_main.then_some(Ok(survey))
     }
+}
+
+/// Which repository the records are about.
+enum Current {
+    Main,
+    Nested,
+    /// One of which only the path matters.
+    Plain,
+}
+
+struct Reader {
+    survey: Survey,
+    current: Current,
+    entries: usize,
+}
+
+impl Reader {
+    fn repository(&mut self, path: &[u8], kind: &[u8]) -> Option<()> {
+        self.entries += 1;
+        if kind == b"main" {
+            self.current = Current::Main;
+            return Some(());
+        }
+        let path = text(path);
+        let Ok(path) = ProjectPath::new(&path) else {
+            self.current = Current::Plain;
+            self.left_out(&path, "the path of this repository cannot be written down");
+            return Some(());
+        };
+        match kind {
+            b"nested" => {
+                self.current = Current::Nested;
+                self.survey.nested.push((path, RepositorySurvey::default()));
+            }
+            b"plain" => {
+                self.current = Current::Plain;
+                self.survey.plain_clones.push(path);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn repository_mut(&mut self) -> Option<&mut RepositorySurvey> {
+        match self.current {
+            Current::Main => Some(&mut self.survey.main),
+            Current::Nested => self.survey.nested.last_mut().map(|(_, survey)| survey),
+            Current::Plain => None,
+        }
+    }
+
+    fn reference(&mut self, name: &[u8], object: &[u8]) -> Option<()> {
+        self.entries += 1;
+        let (name, id) = (text(name), id(object)?);
+        // What only we write inside is nothing of the sandbox's.
+        if name.starts_with("refs/palisade/") {
+            return Some(());
+        }
+        if let Some(repository) = self.repository_mut() {
+            if is_ref_name(&name) {
+                repository.refs.insert(name, id);
+            } else {
+                repository.tips.push((printable(&name), id));
+            }
+        }
+        Some(())
+    }
+
+    fn stash(&mut self, object: &[u8], message: &[u8]) -> Option<()> {
+        self.entries += 1;
+        let entry = StashEntry { id: id(object)?, message: printable(&text(message)) };
+        if let Some(repository) = self.repository_mut() {
+            repository.stashes.push(entry);
+        }
+        Some(())
+    }
+
+    fn tip(&mut self, place: &[u8], object: &[u8]) -> Option<()> {
+        self.entries += 1;
+        let tip = (printable(&text(place)), id(object)?);
+        if let Some(repository) = self.repository_mut() {
+            repository.tips.push(tip);
+        }
+        Some(())
+    }
+
+    fn tree(&mut self, words: [&[u8]; 6]) -> Option<()> {
+        self.entries += 1;
+        let [path, branch, head, commit, files, operations] = words;
+        let head = if head.is_empty() { None } else { Some(id(head)?) };
+        let snapshot = match (commit, files) {
+            (b"", b"") => None,
+            (commit, files) => Some(Snapshot { commit: id(commit)?, files: id(files)? }),
+        };
+        let branch = BranchName::new(&text(branch)).ok();
+        let operations = text(operations);
+        let operations = operations.split(',').filter(|word| !word.is_empty()).map(printable).collect();
+        let path = GuestPath::new(text(path));
+        let Some(repository) = self.repository_mut() else { return Some(()) };
+        match path {
+            Ok(path) => repository.trees.push(TreeSurvey { path, branch, head, snapshot, operations }),
+            // Its commits and snapshot are recorded all the same.
+            Err(_) => {
+                let ids = head.into_iter().chain(snapshot.map(|snapshot| snapshot.commit));
+                repository.tips.extend(ids.map(|id| ("a working tree".to_owned(), id)));
+            }
+        }
+        Some(())
+    }
+
+    fn left_out(&mut self, path: &str, reason: &str) {
+        if self.survey.left_out.len() < MAX_LEFT_OUT {
+            let entry = LeftOut { path: printable(path), reason: printable(reason) };
+            self.survey.left_out.push(entry);
+        }
+    }
+}
+
+fn text(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).into_owned()
+}
+
+fn id(word: &[u8]) -> Option<ObjectId> {
+    ObjectId::parse(std::str::from_utf8(word).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Survey, InsideError> {
-        Survey::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(words: &[&str]) -> Option<Survey> {
+        let answer: String = words.iter().map(|word| format!("{word}\0")).collect();
+        Survey::parse(answer.as_bytes(), "/workspace").map(Result::unwrap)
     }
 
     #[test]
-    fn work_of_a_branch_that_has_gone_on_is_outdated() {
-        let (a, b) = ("a".repeat(40), "b".repeat(40));
-        let refs = SandboxRefs::new(palisade_core::SandboxName::new("box").unwrap());
-        let main = refs.commits(&BranchName::new("main").unwrap());
-        let known = |id: &str| Known::from_iter([(main.clone(), ObjectId::parse(id).unwrap())]);
-        let loose = parse(&format!("main /workspace main {a} {b}")).unwrap();
-        assert!(!loose.is_outdated(&refs, &known(&a)));
-        assert!(loose.is_outdated(&refs, &known(&b)));
-        let clean = parse(&format!("main /workspace main {a} -")).unwrap();
-        assert!(!clean.is_outdated(&refs, &known(&b)), "nothing of it is older than its commits");
-    }
-
-    #[test]
-    fn branches_and_trees_are_read_and_nonsense_is_refused() {
-        let (a, b) = ("a".repeat(40), "b".repeat(40));
-        let text = format!("branch main {a} branch -x {b} main /workspace main {a} {b} tree /x two {b} -");
-        let (main, two) = (BranchName::new("main").unwrap(), BranchName::new("two").unwrap());
+    fn repositories_refs_and_trees_are_read() {
+        let (a, b, c) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
         let id = |text: &str| ObjectId::parse(text).unwrap();
-        let path = |text: &str| GuestPath::new(text).unwrap();
-        let expected = Survey {
-            trees: Trees {
-                branches: vec![(main.clone(), id(&a))],
-                trees: vec![(path("/workspace"), main.clone()), (path("/x"), two.clone())],
-                unnameable: 1,
-            },
-            main: Some(main.clone()),
-            snapshots: vec![
-                Snapshot { branch: main, head: id(&a), work: Some(id(&b)) },
-                Snapshot { branch: two, head: id(&b), work: None },
-            ],
+        let words = [
+            &["repository", "", "main", "ref", "refs/heads/main", &a, "ref", "refs/palisade/x", &a][..],
+            &["ref", "refs/heads/-x..y", &b, "stash", &b, "WIP\u{1b}", "tip", "MERGE_HEAD", &c],
+            &["tree", "/workspace", "main", &a, &b, &c, "merge,rebase"],
+            &["repository", "sub/nested", "nested", "tree", "/workspace/sub/nested", "", "", "", "", ""],
+            &["repository", "clone", "plain", "ref", "refs/heads/main", &a],
+            &["repository", "../out", "nested", "ref", "refs/heads/main", &a],
+            &["left-out", "GIT~1", "git refuses its name"],
+        ]
+        .concat();
+        let survey = parse(&words).unwrap();
+        let tree = TreeSurvey {
+            path: GuestPath::new("/workspace").unwrap(),
+            branch: BranchName::new("main").ok(),
+            head: Some(id(&a)),
+            snapshot: Some(Snapshot { commit: id(&b), files: id(&c) }),
+            operations: vec!["merge".into(), "rebase".into()],
         };
-        assert_eq!(parse(&text).unwrap(), expected);
-        for wrong in ["branch main", "tree /workspace main", "what a b c", &format!("branch main {a}x")] {
-            assert!(matches!(parse(wrong), Err(InsideError::Answer { .. })), "{wrong}");
+        let main = RepositorySurvey {
+            refs: BTreeMap::from([("refs/heads/main".into(), id(&a))]),
+            stashes: vec![StashEntry { id: id(&b), message: "WIP\\u{1b}".into() }],
+            tips: vec![("refs/heads/-x..y".into(), id(&b)), ("MERGE_HEAD".into(), id(&c))],
+            trees: vec![tree],
+            shallow: String::new(),
+        };
+        assert_eq!(survey.main, main);
+        let paths: Vec<&str> = survey.nested.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, ["sub/nested"]);
+        assert_eq!(survey.plain_clones, [ProjectPath::new("clone").unwrap()]);
+        let left_out: Vec<&str> = survey.left_out.iter().map(|left_out| left_out.path.as_str()).collect();
+        assert_eq!(left_out, ["../out", "GIT~1"]);
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_refused() {
+        let a = "a".repeat(40);
+        let main = ["repository", "", "main", "tree", "/workspace", "main", &a, "", "", ""];
+        assert!(parse(&main).is_some());
+        for wrong in [
+            &["what"][..],
+            &["ref", "refs/heads/main"],
+            &["ref", "refs/heads/main", "short"],
+            &["tree", "/workspace", "main", &a, &a, "", ""],
+            &["repository", "x", "other"],
+        ] {
+            assert_eq!(parse(&[&main, wrong].concat()), None, "{wrong:?}");
         }
-        let many = vec![format!("branch x {a}"); MOST_BRANCHES + 1].join(" ");
-        assert!(matches!(parse(&many), Err(InsideError::TooMany { .. })));
+        assert_eq!(parse(&[]), None);
+        assert_eq!(parse(&["repository", "", "main"]), None, "without a working tree");
+        assert!(Survey::parse(b"repository", "/workspace").is_none());
     }
 }

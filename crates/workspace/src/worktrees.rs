@@ -133,9 +133,9 @@ impl Worktrees {
         self.repository.git(["show-ref", "--verify", "--quiet", &branch.full()]).holds().await
     }
 
-    /// Makes a worktree, one at a time. A git that outlives us keeps its turn, so that whoever comes next finds it done.
+    /// Makes a worktree, one at a time. A git that outlives us keeps the lock, so that the next one finds it done.
     pub async fn add(&self, path: &HostPath, branch: &BranchName, start: Start) -> Result<(), GitError> {
-        let _turn = self.repository.turn().await?;
+        let _lock = self.repository.lock().await?;
         let mut arguments: Vec<OsString> = ["worktree", "add", "--quiet"].map(OsString::from).into();
         match start {
             Start::Head => {
@@ -149,7 +149,7 @@ impl Worktrees {
 
     /// Lays the files of a worktree whose maker was killed. It never was whole, so nothing of anybody's is in it.
     pub async fn complete(&self, tree: &Worktree) -> Result<(), GitError> {
-        let _turn = self.repository.turn().await?;
+        let _lock = self.repository.lock().await?;
         let io = |source| GitError::Io { what: "worktree repair".into(), source };
         let mut pointer = OsString::from("gitdir: ");
         pointer.push(&tree.administration);
@@ -195,7 +195,7 @@ impl Worktrees {
 
     /// Forgets a worktree whose files are gone, or were never there; its branch stays.
     pub async fn forget(&self, path: &HostPath) -> Result<(), GitError> {
-        let _turn = self.repository.turn().await?;
+        let _lock = self.repository.lock().await?;
         let Some(administration) = self.administration_of(path.as_path()) else { return Ok(()) };
         match std::fs::remove_dir_all(administration) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -253,12 +253,12 @@ fn lexically_normal(path: &Path) -> PathBuf {
 
 /// As `git worktree list` tells it, the main working tree first.
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    path: PathBuf,
-    branch: Option<BranchName>,
+pub(crate) struct Entry {
+    pub(crate) path: PathBuf,
+    pub(crate) branch: Option<BranchName>,
 }
 
-async fn entries(repository: &Repository) -> Result<Vec<Entry>, GitError> {
+pub(crate) async fn entries(repository: &Repository) -> Result<Vec<Entry>, GitError> {
     Ok(parse(&repository.git(["worktree", "list", "--porcelain", "-z"]).bytes().await?))
 }
 

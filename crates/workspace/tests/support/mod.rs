@@ -1,39 +1,70 @@
 //! A host repository and an inside that is only another directory: what passes between them is the same git.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use palisade_core::{BoxFuture, HostPath, SandboxName};
-use palisade_protocol::client::{ExecError, Output};
+use palisade_core::{BoxFuture, HostPath, SandboxId, SandboxName};
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_workspace::{
-    Application, Applied, Arrival, BranchName, Divergence, Facts, Fetched, Git, GitError, Ground, Inside,
-    Link, SandboxRefs, Tree, Wanted,
+    ArchiveReason, ArchiveReport, BranchName, BranchReport, BranchSelection, CommandEnd, CommandRunner,
+    CommitsOutcome, Exchange, ExchangeError, ExchangeReport, FilesOutcome, Git, MergeMode, OnUnapplied,
+    OnUncommitted, RefScope, SandboxRefs, SandboxRepository, StartOptions, StartReport, SyncOptions, TagMode,
+    TransferError, TransferLimits, TreeReport, WaitingCommits,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Runs what it is asked to on this machine.
 pub(crate) struct Here;
 
-impl Inside for Here {
-    fn run(&self, request: ExecRequest) -> BoxFuture<'_, Result<Output, ExecError>> {
+impl CommandRunner for Here {
+    fn run<'a>(
+        &'a self,
+        request: ExecRequest,
+        input: &'a mut (dyn AsyncRead + Send + Unpin),
+        output: &'a mut (dyn AsyncWrite + Send + Unpin),
+        limits: TransferLimits,
+    ) -> BoxFuture<'a, Result<CommandEnd, TransferError>> {
         Box::pin(async move {
             let words: Vec<&OsStr> = request.argv.iter().map(|word| OsStr::from_bytes(word)).collect();
             let variables = request.env.iter().map(|variable| {
                 let at = variable.iter().position(|byte| *byte == b'=').unwrap();
                 (OsString::from_vec(variable[..at].to_vec()), OsString::from_vec(variable[at + 1..].to_vec()))
             });
-            let output = Command::new(words[0])
+            let mut child = tokio::process::Command::new(words[0])
                 .args(&words[1..])
                 .env_clear()
                 .envs(variables)
                 .current_dir(OsStr::from_bytes(&request.cwd))
-                .output()
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn()
                 .unwrap();
-            let exit = Exit::Code(output.status.code().unwrap() as u8);
-            Ok(Output { stdout: output.stdout, stderr: output.stderr, exit })
+            let (mut stdin, stdout, mut stderr) =
+                (child.stdin.take().unwrap(), child.stdout.take().unwrap(), child.stderr.take().unwrap());
+            let give = async {
+                let _ = tokio::io::copy(input, &mut stdin).await;
+                drop(stdin);
+            };
+            let take = async {
+                let copied = tokio::io::copy(&mut stdout.take(limits.bytes + 1), output).await.unwrap();
+                output.shutdown().await.unwrap();
+                copied
+            };
+            let mut message = String::new();
+            let exchange = async { tokio::join!(give, take, stderr.read_to_string(&mut message)) };
+            let ((), copied, _) = tokio::time::timeout(limits.time.min(limits.silence), exchange)
+                .await
+                .map_err(|_| TransferError::Silent(limits.silence))?;
+            if copied > limits.bytes {
+                return Err(TransferError::TooMuch(limits.bytes));
+            }
+            let status = child.wait().await.unwrap();
+            Ok(CommandEnd { exit: Exit::Code(status.code().unwrap_or(1) as u8), message })
         })
     }
 }
@@ -43,21 +74,23 @@ pub(crate) struct Scene {
     pub(crate) refs: SandboxRefs,
     /// Bytes that a sync may lay.
     pub(crate) most: u64,
-    /// How long a transfer may take.
-    pub(crate) patience: Duration,
+    pub(crate) limits: TransferLimits,
 }
 
 impl Scene {
     /// A repository on the host with one commit of `readme` and `code`, and an empty inside.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for name in ["host", "inside", "home"] {
+        for name in ["host", "inside", "home", "inside-home"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        let transport = "shift\nSIDE=inside exec sh -c \"$1\"\n";
-        let refs = SandboxRefs::new(SandboxName::new("box").unwrap());
-        let scene = Self { directory, refs, most: u64::MAX, patience: Duration::from_secs(600) };
-        std::fs::write(scene.path("transport"), transport).unwrap();
+        let refs = SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap());
+        let limits = TransferLimits {
+            bytes: u64::MAX >> 1,
+            silence: Duration::from_secs(60),
+            time: Duration::from_secs(600),
+        };
+        let scene = Self { directory, refs, most: u64::MAX, limits };
         scene.host("git init --quiet --initial-branch=main && git config user.name Ada && git config user.email ada@example.org");
         scene.write("host/readme", "one\ntwo\nthree\n");
         scene.write("host/code", "1\n2\n3\n4\n5\n");
@@ -112,7 +145,8 @@ impl Scene {
 
     /// What the agent does.
     pub(crate) fn inside(&self, script: &str) -> String {
-        self.shell(&self.path("inside"), "inside", script)
+        let home = self.path("inside-home").display().to_string();
+        self.shell(&self.path("inside"), "inside", &format!("export HOME='{home}'; {script}"))
     }
 
     /// A shell command that leaves a mark when it runs on the host's side, and passes its input or file on.
@@ -151,88 +185,118 @@ impl Scene {
         self.host("git fsck --strict 2>&1 && git for-each-ref --format='%(refname)'")
     }
 
-    pub(crate) async fn facts(&self) -> Facts {
-        let git = Git::new("git", self.environment());
-        Facts::gather(&git, &HostPath::new(self.path("host")).unwrap()).await.unwrap()
+    fn root(&self) -> HostPath {
+        HostPath::new(self.path("host").canonicalize().unwrap()).unwrap()
     }
 
-    pub(crate) fn tree<'a>(&self, inside: &'a Here) -> Tree<'a> {
+    pub(crate) fn git(&self) -> Git {
+        Git::new("git", self.environment())
+    }
+
+    /// Does something with both sides.
+    pub(crate) async fn exchange<T>(&self, act: impl AsyncFnOnce(&Exchange<'_>) -> T) -> T {
+        let (git, root) = (self.git(), self.root());
         let variable =
             |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        let side = ("SIDE".into(), "inside".into());
-        let environment = self.environment().into_iter().chain([side]).map(variable).collect();
-        Tree::new(inside, environment, self.path("inside").display().to_string())
+        let home = ("HOME".into(), self.path("inside-home").into());
+        let environment = self.environment().into_iter().filter(|(name, _)| name != "HOME");
+        let environment = environment.chain([home, ("SIDE".into(), "inside".into())]).map(variable).collect();
+        let inside = self.path("inside").canonicalize().unwrap().display().to_string();
+        let guest = palisade_testing::guest_binary().display().to_string();
+        let sandbox = SandboxRepository::new(&Here, environment, guest, inside, self.limits);
+        act(&Exchange { git: &git, root: &root, refs: &self.refs, sandbox, agent: "shell" }).await
     }
 
-    fn link(&self) -> Link {
-        let mut command = OsString::from("sh ");
-        command.push(self.path("transport"));
-        let directory = self.path("inside").display().to_string();
-        Link { command, inherited: None, host: "palisade".into(), directory, limit: self.patience }
+    pub(crate) async fn start(&self) -> StartReport {
+        self.start_with(|_| {}).await.unwrap()
     }
 
-    pub(crate) async fn send(&self) -> Arrival {
-        let facts = self.facts().await;
-        let tree = self.tree(&Here);
-        tree.prepare(&facts.branch, &facts.identity.name, &facts.identity.email).await.unwrap();
-        facts.repository.push_to(&self.link(), &facts.branch, |_| {}).await.unwrap();
-        tree.arrive(&facts.branch).await.unwrap()
+    pub(crate) async fn start_with(
+        &self,
+        change: impl FnOnce(&mut StartOptions),
+    ) -> Result<StartReport, ExchangeError> {
+        let mut options = StartOptions {
+            scope: RefScope::All,
+            on_uncommitted: OnUncommitted::Refuse,
+            on_unapplied: OnUnapplied::Continue,
+            is_busy: false,
+            sent_apart: Vec::new(),
+        };
+        change(&mut options);
+        self.exchange(async |exchange| exchange.start(&options, |_| {}).await).await
     }
 
-    pub(crate) async fn try_fetch(&self, name: &str, work: bool) -> Result<Fetched, GitError> {
-        let repository = self.facts().await.repository;
-        let branch = branch(name);
-        if !work {
-            let known = repository.known(&self.refs).await?;
-            repository.forget_work(&self.refs, &known, [&branch]).await?;
+    pub(crate) async fn sync(&self) -> Synced {
+        self.sync_with(|_| {}).await.unwrap()
+    }
+
+    pub(crate) async fn merge(&self) -> Synced {
+        self.sync_with(|options| options.merge = MergeMode::Merge).await.unwrap()
+    }
+
+    pub(crate) async fn sync_with(
+        &self,
+        change: impl FnOnce(&mut SyncOptions),
+    ) -> Result<Synced, ExchangeError> {
+        let mut options = SyncOptions {
+            selection: BranchSelection::Main,
+            merge: MergeMode::Wait,
+            tags: TagMode::List,
+            only: Vec::new(),
+            max_bytes: self.most,
+        };
+        change(&mut options);
+        self.exchange(async |exchange| exchange.sync(&options).await).await.map(Synced)
+    }
+
+    pub(crate) async fn archive(&self) -> ArchiveReport {
+        self.exchange(async |exchange| exchange.archive(ArchiveReason::Stop).await).await.unwrap()
+    }
+
+    pub(crate) async fn unapplied(&self) -> Synced {
+        let report = self.exchange(async |exchange| exchange.unapplied(ArchiveReason::Remove).await).await;
+        Synced(report.unwrap())
+    }
+}
+
+/// What a sync did, for short questions.
+#[derive(Debug)]
+pub(crate) struct Synced(pub(crate) ExchangeReport);
+
+impl Synced {
+    pub(crate) fn branch(&self, name: &str) -> Option<&BranchReport> {
+        self.0.sync.branches.iter().find(|report| report.name.as_str() == name)
+    }
+
+    /// What became of the commits on `main`.
+    pub(crate) fn commits(&self) -> CommitsOutcome {
+        self.branch("main").map_or(CommitsOutcome::Nothing, |report| report.commits.clone())
+    }
+
+    #[track_caller]
+    pub(crate) fn waiting(&self) -> WaitingCommits {
+        match self.commits() {
+            CommitsOutcome::Waiting(waiting) => waiting,
+            other => panic!("nothing waits: {other:?}"),
         }
-        let work = if work { vec![branch.clone()] } else { Vec::new() };
-        let wanted = Wanted { branches: vec![branch.clone()], work };
-        repository.fetch_from(&self.link(), &self.refs, &wanted).await?;
-        repository.known(&self.refs).await?.fetched(&self.refs, &branch)
     }
 
-    pub(crate) async fn sync(&self, on_divergence: Divergence) -> Applied {
-        self.try_sync(on_divergence).await.unwrap()
+    /// What became of the files of the main working tree.
+    #[track_caller]
+    pub(crate) fn files(&self) -> TreeReport {
+        match self.0.sync.trees.first().map(|tree| &tree.files) {
+            Some(FilesOutcome::Applied { report, .. }) => report.clone(),
+            None => TreeReport::default(),
+            Some(other) => panic!("the files wait: {other:?}"),
+        }
     }
 
-    pub(crate) async fn try_sync(&self, on_divergence: Divergence) -> Result<Applied, GitError> {
-        let snapshot = self.tree(&Here).survey().await.unwrap().snapshots.remove(0);
-        self.try_sync_of(snapshot.branch.as_str(), snapshot.work.is_some(), on_divergence).await
+    pub(crate) fn written(&self) -> Vec<PathBuf> {
+        self.files().written
     }
 
-    /// Brings one branch home, whatever the others are.
-    pub(crate) async fn try_sync_of(
-        &self,
-        name: &str,
-        work: bool,
-        on_divergence: Divergence,
-    ) -> Result<Applied, GitError> {
-        self.bring(name, work, on_divergence, || {}).await
-    }
-
-    /// Brings the work home while the user does something: after the look at his files, before they are written.
-    pub(crate) async fn try_sync_while(&self, meanwhile: impl FnOnce()) -> Result<Applied, GitError> {
-        let snapshot = self.tree(&Here).survey().await.unwrap().snapshots.remove(0);
-        self.bring(snapshot.branch.as_str(), snapshot.work.is_some(), Divergence::Wait, meanwhile).await
-    }
-
-    async fn bring(
-        &self,
-        name: &str,
-        work: bool,
-        on_divergence: Divergence,
-        meanwhile: impl FnOnce(),
-    ) -> Result<Applied, GitError> {
-        let facts = self.facts().await;
-        let _turn = facts.repository.turn().await?;
-        let fetched = self.try_fetch(name, work).await?;
-        let ground = Ground::look(&facts.repository).await?;
-        meanwhile();
-        let application =
-            Application::look(&facts.repository, &self.refs, &facts.branch, on_divergence, ground, None)
-                .await?;
-        application.at_most(self.most).apply(&fetched.branch).await
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.0.sync.has_unapplied_work() && self.0.archived.archive().is_none()
     }
 }
 

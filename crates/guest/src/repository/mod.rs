@@ -1,0 +1,51 @@
+//! `palisade-guest repository …`: what the host asks of the git repositories in a sandbox.
+//!
+//! The host starts these commands as it starts any other, in the sandbox and as its user. They call the sandbox's own
+//! git, so hooks, filters and settings of its repositories have their effect inside and nowhere else. An answer is a
+//! list of words, each ended by a NUL; a name may hold any other byte. The host treats every answer as a claim.
+
+mod follow;
+mod git;
+mod receive;
+mod records;
+mod snapshot;
+mod state;
+mod status;
+mod survey;
+mod working_tree;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Runs one of the commands; the exit code.
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
+    // A git that ends before it has read everything is an error of its own, and not the end of this program.
+    crate::system::ignore_broken_pipes();
+    match answer(words) {
+        Ok(answer) => {
+            let mut output = std::io::stdout().lock();
+            // It is not flushed at the end of this program, which does not end as Rust programs do.
+            let written = output.write_all(&answer).and_then(|()| output.flush());
+            u8::from(written.is_err())
+        }
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "{message}");
+            1
+        }
+    }
+}
+
+fn answer(words: impl Iterator<Item = OsString>) -> Result<Vec<u8>, String> {
+    const USAGE: &str =
+        "usage: palisade-guest repository survey|follow DIRECTORY, or receive DIRECTORY FORMAT";
+    let words: Vec<OsString> = words.collect();
+    let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
+    let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
+        ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
+        ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format),
+        ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
+        _ => return Err(USAGE.into()),
+    };
+    answer.map_err(|error| error.to_string())
+}

@@ -1,0 +1,297 @@
+//! Makes an archive of what is new in a sandbox's repository.
+
+use super::ArchiveReason;
+use super::manifest::{EntryKind, FILE, Manifest, ManifestEntry, ManifestLeftOut, VERSION};
+use crate::facts::object;
+use crate::git::{GitError, Repository};
+use crate::host_refs::HostRefs;
+use crate::pack::{PackRequest, ReceiveError};
+use crate::refs::{ObjectId, SandboxRefs};
+use crate::sandbox::SandboxRepository;
+use crate::survey::{LeftOut, RepositorySurvey};
+use crate::transaction::{Expected, RefTransaction};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+/// When git does not take some object, so many entries are tried one by one.
+const MAX_SINGLE_TRIES: usize = 500;
+
+/// What an archive is of, and why it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct ArchiveSubject<'a> {
+    pub refs: &'a SandboxRefs,
+    pub agent: &'a str,
+    pub reason: ArchiveReason,
+    /// Unix seconds.
+    pub time: i64,
+    /// What could not be recorded inside.
+    pub left_out: &'a [LeftOut],
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archive {
+    pub number: u64,
+    pub reference: String,
+    pub entries: Vec<ManifestEntry>,
+}
+
+/// An entry that is in no archive, because git does not take an object that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub what: EntryKind,
+    pub id: ObjectId,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ArchiveOutcome {
+    /// `None` when the host had everything.
+    pub archive: Option<Archive>,
+    pub refused: Vec<Refused>,
+}
+
+/// The types that objects turned out to have.
+type Types = HashMap<ObjectId, String>;
+
+impl Repository {
+    /// Archives what a sandbox's repository holds and this one does not.
+    pub async fn archive(
+        &self,
+        from: &SandboxRepository<'_>,
+        survey: &RepositorySurvey,
+        known: &mut HostRefs,
+        subject: ArchiveSubject<'_>,
+    ) -> Result<ArchiveOutcome, ReceiveError> {
+        let entries = self.new_entries(survey, known).await?;
+        if entries.is_empty() {
+            return Ok(ArchiveOutcome::default());
+        }
+        let files = |entry: &ManifestEntry| survey.files_of(entry).cloned();
+        let wanted = |entries: &[ManifestEntry]| -> Vec<ObjectId> {
+            let ids = entries.iter().flat_map(|entry| [Some(entry.id.clone()), files(entry)]);
+            ids.flatten().collect()
+        };
+        let held = known.values();
+        let mut common: Vec<ObjectId> = survey.refs.values().cloned().collect();
+        common.extend(survey.trees.iter().filter_map(|tree| tree.head.clone()));
+        common.retain(|id| known.holds(&held, id));
+        common.sort_unstable();
+        common.dedup();
+        drop(held);
+
+        let request = PackRequest { wanted: wanted(&entries), known: common.clone() };
+        let (entries, refused) = match self.receive(from, &request).await {
+            Ok(()) => (entries, Vec::new()),
+            Err(ReceiveError::Objects(reason)) => {
+                tracing::warn!(reason, "git does not take all objects; they are tried one by one");
+                self.receive_singly(from, entries, common, &wanted).await?
+            }
+            Err(error) => return Err(error),
+        };
+        if entries.is_empty() {
+            return Ok(ArchiveOutcome { archive: None, refused });
+        }
+        let archive = self.write_archive(survey, known, subject, entries).await?;
+        known.add_archive(archive.number, archive.entries.iter().map(|entry| entry.id.clone()));
+        Ok(ArchiveOutcome { archive: Some(archive), refused })
+    }
+
+    /// Whether the host has everything that a sandbox's repository holds.
+    pub async fn has_all(&self, survey: &RepositorySurvey, known: &HostRefs) -> Result<bool, GitError> {
+        Ok(self.new_entries(survey, known).await?.is_empty())
+    }
+
+    /// What the sandbox holds and no ref or reflog of the host leads to.
+    async fn new_entries(
+        &self,
+        survey: &RepositorySurvey,
+        known: &HostRefs,
+    ) -> Result<Vec<ManifestEntry>, GitError> {
+        let held = known.values();
+        let mut seen = HashSet::new();
+        let mut entries = survey.entries();
+        entries.retain(|entry| !known.holds(&held, &entry.id) && seen.insert(entry.id.clone()));
+        if entries.is_empty() {
+            return Ok(entries);
+        }
+        let present = self.types(entries.iter().map(|entry| &entry.id)).await?;
+        if present.is_empty() {
+            return Ok(entries);
+        }
+        let commits: String = present.keys().map(|id| format!("{id}\n")).collect();
+        let question = ["rev-list", "--stdin", "--ignore-missing", "--not", "--all", "--reflog"];
+        let unreachable = self.git(question).input(commits).text().await?;
+        let unreachable: HashSet<&str> = unreachable.lines().collect();
+        let is_commit = |id: &ObjectId| present.get(id).is_some_and(|kind| kind == "commit");
+        entries.retain(|entry| !is_commit(&entry.id) || unreachable.contains(entry.id.as_str()));
+        Ok(entries)
+    }
+
+    /// The types of those objects that are there.
+    async fn types(&self, ids: impl Iterator<Item = &ObjectId>) -> Result<Types, GitError> {
+        let ids: String = ids.map(|id| format!("{id}\n")).collect();
+        let question = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer"];
+        let answer = self.git(question).input(ids).text().await?;
+        let found = answer.lines().filter_map(|line| line.split_once(' '));
+        let found = found.filter(|(_, kind)| matches!(*kind, "commit" | "tag" | "tree" | "blob"));
+        Ok(found.filter_map(|(id, kind)| Some((ObjectId::parse(id)?, kind.to_owned()))).collect())
+    }
+
+    /// Brings entries one by one; those that git does not take are left out by name.
+    async fn receive_singly(
+        &self,
+        from: &SandboxRepository<'_>,
+        entries: Vec<ManifestEntry>,
+        common: Vec<ObjectId>,
+        wanted: &dyn Fn(&[ManifestEntry]) -> Vec<ObjectId>,
+    ) -> Result<(Vec<ManifestEntry>, Vec<Refused>), ReceiveError> {
+        let (mut taken, mut refused) = (Vec::new(), Vec::new());
+        let mut request = PackRequest { wanted: Vec::new(), known: common };
+        for (tries, entry) in entries.into_iter().enumerate() {
+            request.wanted = wanted(std::slice::from_ref(&entry));
+            let received = match tries {
+                0..MAX_SINGLE_TRIES => self.receive(from, &request).await,
+                _ => Err(ReceiveError::Objects("there are too many to try them one by one".into())),
+            };
+            match received {
+                Ok(()) => {
+                    request.known.extend(request.wanted.clone());
+                    taken.push(entry);
+                }
+                Err(ReceiveError::Objects(reason)) => {
+                    refused.push(Refused { what: entry.kind, id: entry.id, reason });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((taken, refused))
+    }
+
+    async fn write_archive(
+        &self,
+        survey: &RepositorySurvey,
+        known: &HostRefs,
+        subject: ArchiveSubject<'_>,
+        entries: Vec<ManifestEntry>,
+    ) -> Result<Archive, ReceiveError> {
+        let ArchiveSubject { refs, agent, reason, time, left_out } = subject;
+        let left_out = left_out.iter();
+        let left_out = left_out
+            .map(|LeftOut { path, reason }| ManifestLeftOut { path: path.clone(), reason: reason.clone() });
+        let manifest = Manifest {
+            version: VERSION,
+            sandbox: refs.id().clone(),
+            name: refs.name().clone(),
+            agent: agent.to_owned(),
+            reason,
+            time,
+            left_out: left_out.collect(),
+            entries,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+        let ids =
+            manifest.entries.iter().flat_map(|entry| [Some(&entry.id), survey.files_of(entry)]).flatten();
+        let (types, blob) = tokio::try_join!(self.types(ids), self.write_object("blob", text))?;
+        let mut tree = format!("100644 blob {blob}\t{FILE}\0");
+        let mut parents = Vec::new();
+        for entry in &manifest.entries {
+            match types.get(&entry.id).map(String::as_str) {
+                Some("commit") => parents.push(entry.id.clone()),
+                // No tree can hold a tag. Its content, as it is, can be made a tag again.
+                Some("tag") => {
+                    let (content, commit) = self.read_tag(&entry.id).await?;
+                    let content = self.write_object("blob", content).await?;
+                    let _ = write!(tree, "100644 blob {content}\ttag-{}\0", entry.id);
+                    parents.extend(commit);
+                }
+                Some("tree") => drop(write!(tree, "040000 tree {0}\tobject-{0}\0", entry.id)),
+                Some("blob") => drop(write!(tree, "100644 blob {0}\tobject-{0}\0", entry.id)),
+                _ => return Err(missing(&entry.id)),
+            }
+            if let (EntryKind::Snapshot { files, .. }, Some(id)) = (&entry.kind, survey.files_of(entry)) {
+                match types.get(id).map(String::as_str) {
+                    Some("tree") => drop(write!(tree, "040000 tree {id}\t{files}\0")),
+                    _ => return Err(missing(id)),
+                }
+            }
+        }
+        parents.sort_unstable();
+        parents.dedup();
+        let tree = self.git(["mktree", "-z"]).input(tree).text().await?;
+        let tree = object("mktree", &tree)?;
+        let number = known.next_archive();
+        let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
+        let ident = format!("palisade <palisade@localhost> {time} +0000");
+        let message =
+            format!("Archive {number} of sandbox {} ({agent}), made for {}", refs.name(), reason.as_str());
+        let commit = format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n");
+        let commit = self.write_object("commit", commit.into_bytes()).await?;
+        let reference = refs.archive(number);
+        let mut transaction = RefTransaction::default();
+        transaction.set(&reference, &commit, Expected::Absent);
+        transaction.commit(self, "palisade: archive").await?;
+        Ok(Archive { number, reference, entries: manifest.entries })
+    }
+
+    pub(crate) async fn write_object(&self, kind: &str, content: Vec<u8>) -> Result<ObjectId, GitError> {
+        let write = self.git(["hash-object", "-w", "-t", kind, "--stdin"]).input(content);
+        object("hash-object", &write.text().await?)
+    }
+
+    /// The content of a tag, and the commit that it leads to.
+    async fn read_tag(&self, id: &ObjectId) -> Result<(Vec<u8>, Option<ObjectId>), GitError> {
+        let content = self.git(["cat-file", "tag", id.as_str()]).bytes().await?;
+        let commit = self.commit_if_any(id.as_str()).await?;
+        Ok((content, commit))
+    }
+}
+
+fn missing(id: &ObjectId) -> ReceiveError {
+    ReceiveError::Objects(format!("{id} did not come"))
+}
+
+impl RepositorySurvey {
+    /// Everything that an archive may be made for.
+    fn entries(&self) -> Vec<ManifestEntry> {
+        let mut entries = Vec::new();
+        let mut add = |kind: EntryKind, id: &ObjectId| entries.push(ManifestEntry { kind, id: id.clone() });
+        for (name, id) in self.refs.iter().filter(|(name, _)| *name != "refs/stash") {
+            add(EntryKind::Ref { name: name.clone() }, id);
+        }
+        for (position, entry) in self.stashes.iter().enumerate() {
+            add(EntryKind::Stash { position, message: entry.message.clone() }, &entry.id);
+        }
+        for (number, tree) in self.trees.iter().enumerate() {
+            if let (None, Some(head)) = (&tree.branch, &tree.head) {
+                add(EntryKind::Tip { place: format!("the detached HEAD of {}", tree.path) }, head);
+            }
+            if let Some(snapshot) = &tree.snapshot {
+                let kind = EntryKind::Snapshot {
+                    path: tree.path.to_string(),
+                    branch: tree.branch.as_ref().map(ToString::to_string),
+                    files: files_name(number),
+                };
+                add(kind, &snapshot.commit);
+            }
+        }
+        for (place, id) in &self.tips {
+            add(EntryKind::Tip { place: place.clone() }, id);
+        }
+        entries
+    }
+
+    /// The tree of all files that belongs to a snapshot.
+    fn files_of(&self, entry: &ManifestEntry) -> Option<&ObjectId> {
+        let EntryKind::Snapshot { .. } = &entry.kind else { return None };
+        let snapshots = self.trees.iter().filter_map(|tree| tree.snapshot.as_ref());
+        snapshots.filter(|snapshot| snapshot.commit == entry.id).map(|snapshot| &snapshot.files).next()
+    }
+}
+
+/// The name of a working tree's files in an archive.
+pub(crate) fn files_name(number: usize) -> String {
+    match number {
+        0 => "files".into(),
+        number => format!("files-{number}"),
+    }
+}

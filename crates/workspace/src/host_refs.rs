@@ -1,0 +1,101 @@
+//! The refs of the host's repository, as they are while we hold its lock.
+
+use crate::facts::object;
+use crate::git::{GitError, Repository};
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use std::collections::{BTreeMap, HashSet};
+
+/// All refs, and what the archives of one sandbox hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostRefs {
+    refs: BTreeMap<String, ObjectId>,
+    /// Everything that an archive of the sandbox was made for.
+    archived: HashSet<ObjectId>,
+    next_archive: u64,
+}
+
+impl HostRefs {
+    pub fn get(&self, reference: &str) -> Option<&ObjectId> {
+        self.refs.get(reference)
+    }
+
+    pub(crate) fn branch(&self, branch: &BranchName) -> Option<&ObjectId> {
+        self.refs.get(&branch.full())
+    }
+
+    pub(crate) fn has(&self, reference: &str) -> bool {
+        self.refs.contains_key(reference)
+    }
+
+    /// Refs in a directory of refs, which ends with a slash.
+    pub(crate) fn below<'r>(&'r self, directory: &'r str) -> impl Iterator<Item = (&'r str, &'r ObjectId)> {
+        let from = self.refs.range(directory.to_owned()..);
+        let below = from.take_while(move |(name, _)| name.starts_with(directory));
+        below.map(|(name, id)| (name.as_str(), id))
+    }
+
+    /// Whether git would find something else than a branch or a tag of this name under it.
+    pub(crate) fn is_shadowed(&self, name: &str) -> bool {
+        let others = ["refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
+        others.iter().any(|directory| self.has(&format!("{directory}{name}")))
+            || self.has(&format!("refs/remotes/{name}/HEAD"))
+    }
+
+    /// Whether a branch of this name can be made and would be found under it, and under no other's.
+    pub(crate) fn is_free(&self, branch: &BranchName) -> bool {
+        !branch.is_ours() && !self.is_shadowed(branch.as_str()) && self.fits(&branch.full())
+    }
+
+    /// Whether no ref is a directory for this one, or lies in it: refs are files.
+    pub(crate) fn fits(&self, reference: &str) -> bool {
+        let mut directories = reference.match_indices('/').map(|(end, _)| &reference[..end]);
+        !directories.any(|directory| self.has(directory))
+            && self.below(&format!("{reference}/")).next().is_none()
+    }
+
+    /// Whether a ref points at exactly this object, or an archive of the sandbox was made for it.
+    pub(crate) fn holds(&self, held: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
+        held.contains(id) || self.archived.contains(id)
+    }
+
+    /// The objects that refs point at.
+    pub(crate) fn values(&self) -> HashSet<&ObjectId> {
+        self.refs.values().collect()
+    }
+
+    pub(crate) fn next_archive(&self) -> u64 {
+        self.next_archive
+    }
+
+    /// Takes note of an archive that was made.
+    pub(crate) fn add_archive(&mut self, number: u64, tips: impl IntoIterator<Item = ObjectId>) {
+        self.archived.extend(tips);
+        self.next_archive = self.next_archive.max(number + 1);
+    }
+}
+
+impl Repository {
+    /// Reads the refs as they are now.
+    pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
+        let archives = refs.archives();
+        let format = "--format=%(refname) %(parent)";
+        let (all, archived) = tokio::try_join!(
+            self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes(),
+            self.git(["for-each-ref", format, &archives]).bytes(),
+        )?;
+        let mut found = HostRefs { next_archive: 1, ..HostRefs::default() };
+        for line in String::from_utf8_lossy(&all).lines() {
+            if let Some((id, name)) = line.split_once(' ') {
+                found.refs.insert(name.to_owned(), object("for-each-ref", id)?);
+            }
+        }
+        for line in String::from_utf8_lossy(&archived).lines() {
+            let mut words = line.split(' ');
+            let number = words.next().and_then(|name| name.strip_prefix(&archives)?.parse::<u64>().ok());
+            if let Some(number) = number {
+                found.add_archive(number, words.filter_map(ObjectId::parse));
+            }
+        }
+        Ok(found)
+    }
+}

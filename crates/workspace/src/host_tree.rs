@@ -1,0 +1,80 @@
+//! A working tree of the user's that a sandbox's work is brought to.
+
+use crate::git::{Git, GitError, Repository};
+use crate::place::{NotUsable, ask};
+use crate::refs::{BranchName, ObjectId};
+use crate::worktrees::entries;
+use palisade_core::HostPath;
+use std::path::Path;
+
+/// A working tree, whatever it is at: also in the middle of a rebase, or without a branch.
+#[derive(Debug, Clone)]
+pub struct HostTree {
+    pub repository: Repository,
+    /// The top of the working tree.
+    pub root: HostPath,
+    pub branch: Option<BranchName>,
+    pub head: Option<ObjectId>,
+    /// What the user is in the middle of.
+    pub operation: Option<&'static str>,
+}
+
+/// What shows that an operation is in progress.
+const OPERATIONS: [(&str, &str); 6] = [
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+];
+
+impl HostTree {
+    /// The working tree whose top is exactly here.
+    pub async fn find(git: &Git, top: &HostPath) -> Result<Self, NotUsable> {
+        if !top.as_path().is_dir() {
+            return Err(NotUsable::Missing(top.clone()));
+        }
+        let (version, found) = tokio::join!(git.require(), ask(git, top));
+        version?;
+        let found = found?;
+        // One further up is another repository.
+        if found.root != *top {
+            return Err(NotUsable::NoRepository(top.clone()));
+        }
+        let text = |line: &Vec<u8>| String::from_utf8_lossy(line).into_owned();
+        let head = found.at.first().map(text).and_then(|id| ObjectId::parse(&id));
+        let branch = found.at.get(1).map(text).filter(|_| head.is_some());
+        let branch = branch.and_then(|name| BranchName::new(name.strip_prefix("refs/heads/")?).ok());
+        let operation = operation(&found.repository.places().own);
+        Ok(Self { repository: found.repository, root: found.root, branch, head, operation })
+    }
+
+    /// Another working tree of the same repository that has a branch checked out.
+    pub async fn other_with(&self, git: &Git, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
+        for entry in entries(&self.repository).await? {
+            if entry.branch.as_ref() != Some(branch) {
+                continue;
+            }
+            let Ok(path) = HostPath::new(entry.path) else { continue };
+            match Self::find(git, &path).await {
+                // What lies there may have been made to look like a working tree of another repository.
+                Ok(tree) if tree.repository.places().common == self.repository.places().common => {
+                    return Ok(Some(tree));
+                }
+                Ok(_) | Err(NotUsable::Missing(_) | NotUsable::NoRepository(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The branches that are checked out in any working tree.
+    pub(crate) async fn checked_out(&self) -> Result<Vec<BranchName>, GitError> {
+        Ok(entries(&self.repository).await?.into_iter().filter_map(|entry| entry.branch).collect())
+    }
+}
+
+fn operation(own: &Path) -> Option<&'static str> {
+    OPERATIONS.iter().find(|(file, _)| own.join(file).exists()).map(|(_, operation)| *operation)
+}

@@ -1,0 +1,166 @@
+//! Objects in and out of a sandbox, as packs over its stream.
+//!
+//! The host says what it wants and what it has; git inside packs the rest, and host git unpacks it, checking every
+//! object. There is no negotiation and no transport program: both sides' refs are known before. What came counts only
+//! once everything that it leads to is there.
+
+use crate::git::{GitError, Repository};
+use crate::refs::ObjectId;
+use crate::sandbox::{SandboxError, SandboxRepository};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::SystemTime;
+use tokio::io::AsyncReadExt;
+
+/// What a single object may take while it is put together: a few bytes can say how to make a very large one.
+const MEMORY: &str = "4g";
+/// As git does it: fewer objects become files of their own.
+const UNPACK_LIMIT: u32 = 100;
+/// `PACK`, a version and the number of objects.
+const HEADER: usize = 12;
+/// Bytes on their way between the sandbox and git.
+const BUFFER: usize = 256 * 1024;
+
+/// What a pack is to hold: everything that `wanted` leads to and `known` does not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct PackRequest {
+    pub(crate) wanted: Vec<ObjectId>,
+    pub(crate) known: Vec<ObjectId>,
+}
+
+impl PackRequest {
+    /// As `git pack-objects --revs` reads it.
+    pub(crate) fn revisions(&self) -> Vec<u8> {
+        let wanted = self.wanted.iter().map(|id| format!("{id}\n"));
+        let known = self.known.iter().map(|id| format!("^{id}\n"));
+        wanted.chain(known).collect::<String>().into_bytes()
+    }
+}
+
+/// Why objects of a sandbox could not be brought.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// Git has looked at the objects and does not take them.
+    #[error("git does not take it: {0}")]
+    Objects(String),
+}
+
+impl Repository {
+    /// Brings objects of the sandbox into this repository. Nothing refers to them yet.
+    pub(crate) async fn receive(
+        &self,
+        from: &SandboxRepository<'_>,
+        request: &PackRequest,
+    ) -> Result<(), ReceiveError> {
+        let mark = self.places().common.join("palisade-fetch");
+        let marked = || mark.metadata().and_then(|metadata| metadata.modified());
+        // One that was killed could not clear away after itself.
+        if let Ok(since) = marked() {
+            self.clear_away(since);
+        }
+        let made = std::fs::write(&mark, "");
+        let began = made.and_then(|()| marked()).unwrap_or_else(|_| SystemTime::now());
+        let received = self.receive_marked(from, request).await;
+        if received.is_err() {
+            self.clear_away(began);
+        }
+        // A mark that stays only has the next transfer look for leftovers.
+        let _ = std::fs::remove_file(&mark);
+        received
+    }
+
+    async fn receive_marked(
+        &self,
+        from: &SandboxRepository<'_>,
+        request: &PackRequest,
+    ) -> Result<(), ReceiveError> {
+        const PACK: [&str; 6] = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"];
+        let revisions = request.revisions();
+        let (mut writer, mut reader) = tokio::io::duplex(BUFFER);
+        let send = async {
+            let mut input = revisions.as_slice();
+            let sent = from.git("packing the work", &PACK, &mut input, &mut writer).await;
+            // Git on this side hears the end also when the other has failed.
+            drop(writer);
+            sent
+        };
+        let (sent, unpacked) = tokio::join!(send, self.unpack(&mut reader));
+        // A sandbox that failed is why git got too little.
+        sent?;
+        unpacked?;
+        self.check_connected(&request.wanted).await
+    }
+
+    async fn unpack(&self, pack: &mut (impl AsyncReadExt + Send + Unpin)) -> Result<(), ReceiveError> {
+        let mut header = [0; HEADER];
+        match pack.read_exact(&mut header).await {
+            Ok(_) => {}
+            // Why nothing came is the sandbox's to say.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(ReceiveError::Objects("the pack is incomplete".into()));
+            }
+            Err(source) => return Err(GitError::Io { what: "read the pack".into(), source }.into()),
+        }
+        let [.., a, b, c, d] = header;
+        let unpack: &[&str] = match u32::from_be_bytes([a, b, c, d]) {
+            0..UNPACK_LIMIT => &["unpack-objects", "-q", "--strict"],
+            UNPACK_LIMIT.. => &["index-pack", "--stdin", "--fix-thin", "--strict"],
+        };
+        let git = self.git(unpack.iter().copied()).env("GIT_ALLOC_LIMIT", MEMORY).without_limit();
+        match git.input(header).fed_from(pack).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                // So that the sandbox does not wait for a reader for ever.
+                let _ = tokio::io::copy(pack, &mut tokio::io::sink()).await;
+                match error {
+                    GitError::Failed { said, .. } => Err(ReceiveError::Objects(said)),
+                    other => Err(other.into()),
+                }
+            }
+        }
+    }
+
+    /// Whether everything is there that these lead to.
+    async fn check_connected(&self, tips: &[ObjectId]) -> Result<(), ReceiveError> {
+        let question = ["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"];
+        let tips: String = tips.iter().map(|id| format!("{id}\n")).collect();
+        match self.git(question).input(tips).bytes().await {
+            Ok(_) => Ok(()),
+            Err(GitError::Failed { said, .. }) => Err(ReceiveError::Objects(said)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes what git leaves of a pack whose rest does not come: as much as the sandbox liked to send. Everything that
+    /// is newer than the transfer and that no process has open belongs to it.
+    fn clear_away(&self, since: SystemTime) {
+        let directory = self.places().common.join("objects/pack");
+        let mut unfinished: Vec<PathBuf> = Vec::new();
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp_")) {
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            if changed.is_ok_and(|changed| changed >= since) {
+                unfinished.push(entry.path());
+            }
+        }
+        if unfinished.is_empty() {
+            return;
+        }
+        let open = open_files();
+        for path in unfinished.iter().filter(|path| !open.contains(*path)) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The files that processes of this user have open.
+fn open_files() -> BTreeSet<PathBuf> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let descriptors = processes.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok());
+    descriptors.flatten().flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
+}

@@ -1,0 +1,242 @@
+//! Sends the host's state into a sandbox: objects, refs, settings, and what its working tree is to be.
+
+use crate::git::{GitError, Repository};
+use crate::host_refs::HostRefs;
+use crate::host_tree::HostTree;
+use crate::pack::PackRequest;
+use crate::progress::Progress;
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use crate::sandbox::{SandboxError, SandboxRepository};
+use crate::survey::Survey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes on their way between git and the sandbox.
+const BUFFER: usize = 256 * 1024;
+
+/// Which refs of the host's a sandbox sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RefScope {
+    /// All branches, remote-tracking branches and tags.
+    #[default]
+    All,
+    /// The branch that is checked out, and its upstream.
+    Branch,
+}
+
+/// What the sandbox's main working tree is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TreeTarget {
+    /// The host's branch and commit, with these files; a tree, or the commit's own.
+    Host { files: Option<ObjectId> },
+    /// What it is.
+    Stay,
+}
+
+#[derive(Debug, Clone)]
+pub struct SendRequest<'a> {
+    pub scope: RefScope,
+    pub branch: &'a BranchName,
+    pub commit: &'a ObjectId,
+    pub target: TreeTarget,
+    /// Lines for what git ignores inside.
+    pub exclude: Vec<String>,
+}
+
+/// What became of the sandbox's working tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    Done,
+    /// Something has changed inside since it was looked at: look again.
+    Changed,
+    /// Another working tree of the sandbox has the branch.
+    InWorktree,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("this is a partial clone: some objects that the sandbox needs are not here")]
+    PartialClone,
+}
+
+impl HostTree {
+    #[allow(clippy::too_many_arguments, reason = "the two sides, what is known of each, and what to do")]
+    /// Sends everything. `survey` is what the sandbox has; `None` when it has no repository yet.
+    pub async fn send(
+        &self,
+        to: &SandboxRepository<'_>,
+        known: &HostRefs,
+        sandbox: &SandboxRefs,
+        survey: Option<&Survey>,
+        request: &SendRequest<'_>,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Sent, SendError> {
+        let refs = sent_refs(known, request);
+        let shallow = self.repository.shallow_commits()?;
+        let there = survey.map(|survey| &survey.main);
+        let is_as_deep = there.is_none_or(|there| there.shallow == shallow);
+        let mut wanted: BTreeSet<&ObjectId> = refs.values().copied().chain([request.commit]).collect();
+        if let TreeTarget::Host { files: Some(files) } = &request.target {
+            wanted.insert(files);
+        }
+        let inside: BTreeSet<&ObjectId> = match there {
+            // Where the history ends elsewhere, what the sandbox has may lack what the host's has.
+            Some(there) if is_as_deep => there.refs.values().collect(),
+            _ => BTreeSet::new(),
+        };
+        wanted.retain(|id| !inside.contains(id));
+        if !wanted.is_empty() || there.is_none() {
+            let held = known.values();
+            let common = inside.iter().copied().filter(|id| known.holds(&held, id)).cloned().collect();
+            let request = PackRequest { wanted: wanted.into_iter().cloned().collect(), known: common };
+            self.repository.send_objects(to, &request, progress).await?;
+        }
+        let words = self.follow_words(&refs, request, survey, &shallow, known, sandbox).await?;
+        const WHAT: &str = "moving to the host's state";
+        let answer = to.ask(WHAT, &["follow", to.directory()], &words).await?;
+        match answer.as_slice() {
+            b"done\0" => Ok(Sent::Done),
+            b"changed\0" => Ok(Sent::Changed),
+            b"in-worktree\0" => Ok(Sent::InWorktree),
+            _ => Err(SandboxError::Answer { what: WHAT }.into()),
+        }
+    }
+
+    /// The request for the guest, as its `follow` describes it.
+    async fn follow_words(
+        &self,
+        refs: &BTreeMap<String, &ObjectId>,
+        request: &SendRequest<'_>,
+        survey: Option<&Survey>,
+        shallow: &str,
+        known: &HostRefs,
+        sandbox: &SandboxRefs,
+    ) -> Result<Vec<u8>, GitError> {
+        let mut words = Words::default();
+        for (key, value) in self.repository.remote_settings(request.branch).await? {
+            words.add(&["config", &key, &value]);
+        }
+        words.add(&["config", "alias.remote-palisade", &format!("!{} repository remote", GUEST_PLACE)]);
+        let identity = self.repository.identity();
+        for (key, value) in [("user.name", &identity.name), ("user.email", &identity.email)] {
+            if !value.is_empty() {
+                words.add(&["global", key, value]);
+            }
+        }
+        for line in &request.exclude {
+            words.add(&["exclude", line]);
+        }
+        if survey.is_some_and(|survey| survey.main.shallow != shallow)
+            || (survey.is_none() && !shallow.is_empty())
+        {
+            words.add(&["shallow", shallow]);
+        }
+        for prefix in ["refs/remotes/", "refs/tags/"] {
+            // With the branch alone, what was sent before stays as it was.
+            if request.scope == RefScope::All && prefix == "refs/remotes/" {
+                words.add(&["mirror", prefix]);
+            }
+        }
+        for (name, id) in refs {
+            match name.strip_prefix("refs/heads/") {
+                Some(branch) => {
+                    words.add(&["ref", &format!("refs/remotes/host/{branch}"), id.as_str()]);
+                    let delivered = BranchName::new(branch).ok();
+                    let delivered = delivered.and_then(|branch| known.get(&sandbox.base_sandbox(&branch)));
+                    words.add(&["local", branch, id.as_str(), delivered.map_or("", ObjectId::as_str)]);
+                }
+                None => words.add(&["ref", name, id.as_str()]),
+            }
+        }
+        if let TreeTarget::Host { files } = &request.target {
+            let files = files.as_ref().map_or("", ObjectId::as_str);
+            let snapshot = survey.and_then(Survey::main_tree).and_then(|tree| tree.snapshot.as_ref());
+            let snapshot = snapshot.map_or("", |snapshot| snapshot.commit.as_str());
+            words.add(&["checkout", request.branch.as_str(), request.commit.as_str(), files, snapshot]);
+        }
+        Ok(words.0)
+    }
+}
+
+/// Stands for the path of our program in a setting; the guest puts its own in.
+const GUEST_PLACE: &str = "palisade-guest";
+
+/// The refs that the sandbox is to see, by the host's names. Those that show waiting work are not for it.
+fn sent_refs<'r>(known: &'r HostRefs, request: &SendRequest<'r>) -> BTreeMap<String, &'r ObjectId> {
+    let mut refs = BTreeMap::new();
+    let directories: &[&str] = match request.scope {
+        RefScope::All => &["refs/heads/", "refs/remotes/", "refs/tags/"],
+        RefScope::Branch => &[],
+    };
+    for directory in directories {
+        for (name, id) in known.below(directory) {
+            // A remote called `host` would be taken for the host itself.
+            if !name.starts_with("refs/heads/palisade/") && !name.starts_with("refs/remotes/host/") {
+                refs.insert(name.to_owned(), id);
+            }
+        }
+    }
+    refs.insert(request.branch.full(), request.commit);
+    refs
+}
+
+impl Repository {
+    /// Where the history ends in a shallow clone: the content of git's file, or nothing.
+    pub(crate) fn shallow_commits(&self) -> Result<String, GitError> {
+        match std::fs::read_to_string(self.places().common.join("shallow")) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(source) => Err(GitError::Io { what: "read where the history ends".into(), source }),
+        }
+    }
+
+    /// Sends objects into the sandbox's repository, which is made when there is none.
+    pub(crate) async fn send_objects(
+        &self,
+        to: &SandboxRepository<'_>,
+        request: &PackRequest,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<(), SendError> {
+        let format = match request.wanted.first().map(|id| id.as_str().len()) {
+            Some(64) => "sha256",
+            _ => "sha1",
+        };
+        let (mut writer, mut reader) = tokio::io::duplex(BUFFER);
+        let pack = async {
+            let words = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--progress"];
+            let git = self.git(words).input(request.revisions()).without_limit();
+            let packed = git
+                .written_to(&mut writer, |line| Progress::parse(line).into_iter().for_each(&mut progress))
+                .await;
+            drop(writer);
+            packed
+        };
+        let receive = to.receive(format, &mut reader);
+        let (packed, received) = tokio::join!(pack, receive);
+        match packed {
+            Err(GitError::Failed { said, .. }) if said.contains("promisor") => {
+                return Err(SendError::PartialClone);
+            }
+            // A sandbox that does not take any more is why git could not go on.
+            Err(error) if received.is_ok() => return Err(error.into()),
+            _ => {}
+        }
+        Ok(received?)
+    }
+}
+
+/// Words that are ended by a NUL each.
+#[derive(Debug, Default)]
+struct Words(Vec<u8>);
+
+impl Words {
+    fn add(&mut self, words: &[&str]) {
+        for word in words {
+            self.0.extend_from_slice(word.as_bytes());
+            self.0.push(0);
+        }
+    }
+}

@@ -1,0 +1,848 @@
+//! Brings the work of a sandbox into the user's branches and working trees, after it was archived.
+//!
+//! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). Refs move
+//! at the end, together: the branches, and the memory of what both sides have in common.
+
+use crate::autorun::Autorun;
+use crate::commits::{BranchMemory, CommitDecision, WaitReason, decide};
+use crate::git::{Git, GitError, Repository};
+use crate::history::BranchTips;
+use crate::host_refs::HostRefs;
+use crate::host_tree::HostTree;
+use crate::place::NotUsable;
+use crate::refs::{BranchName, ObjectId, SandboxRefs};
+use crate::survey::{StashEntry, Survey, TreeSurvey};
+use crate::transaction::{Expected, RefTransaction};
+use crate::tree_apply::{Applied, TreeReport, TreeWork};
+use crate::waiting::WaitingBranch;
+use palisade_core::{GuestPath, HostPath};
+use palisade_host::fault::{self, Step};
+use std::path::PathBuf;
+
+/// The memory's name for the files of the main working tree.
+const MAIN: &str = "main";
+
+/// Which work is brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchSelection {
+    /// The commits of all branches, and the files of the main working tree.
+    Main,
+    /// The commits and the files of one worktree's branch.
+    Worktree(BranchName),
+    /// The commits of all branches, and the files of all working trees.
+    All,
+}
+
+/// What to do where both sides have changed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeMode {
+    /// It waits for the user.
+    Wait,
+    Merge,
+}
+
+/// What to do with tags that the host does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagMode {
+    List,
+    Create,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncOptions {
+    pub selection: BranchSelection,
+    pub merge: MergeMode,
+    pub tags: TagMode,
+    /// Only these paths, as files that are not committed; everything when it is empty.
+    pub only: Vec<PathBuf>,
+    /// Bytes of files that may be written into one working tree.
+    pub max_bytes: u64,
+}
+
+/// Whether a sync is done, or only looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Execution {
+    Apply,
+    /// Nothing changes; the report says what would be done.
+    Plan,
+}
+
+/// What became of a sandbox's work.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SyncReport {
+    /// Branches with something to report; the others are as they were.
+    pub branches: Vec<BranchReport>,
+    pub trees: Vec<TreeOutcome>,
+    pub tags: Vec<TagReport>,
+    pub stashes: Vec<StashEntry>,
+    /// Commits that no branch has, by the working tree that is at them.
+    pub detached: Vec<(GuestPath, ObjectId)>,
+    /// Branches that showed waiting commits and are gone, because the user has those now.
+    pub removed_branches: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchReport {
+    pub name: BranchName,
+    pub commits: CommitsOutcome,
+    /// Changed files that run by themselves.
+    pub autorun: Vec<Autorun>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitsOutcome {
+    /// There is nothing new.
+    Nothing,
+    /// The host's branch has moved: so many commits came, and so many that the sandbox has rewritten went.
+    Moved {
+        count: u32,
+        dropped: u32,
+    },
+    /// A new branch was made under this name.
+    Created {
+        count: u32,
+        name: String,
+    },
+    Merged {
+        count: u32,
+    },
+    Waiting(WaitingCommits),
+}
+
+/// Commits that wait for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingCommits {
+    pub count: u32,
+    pub why: WhyWaiting,
+    /// The branch that shows them.
+    pub branch: String,
+    /// Whether they were replayed on the host's branch.
+    pub replayed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyWaiting {
+    /// The host's branch has so many commits that the sandbox's lacks.
+    Diverged {
+        hosts: u32,
+    },
+    HostRewrote,
+    HostDeleted,
+    SandboxRewrote,
+    /// The user has changes at these paths.
+    HostChanges(Vec<PathBuf>),
+    /// A merge was asked for and has conflicts, which are in the working tree now.
+    Conflicts(Vec<PathBuf>),
+    /// A merge was asked for and would have conflicts; the branch is checked out nowhere.
+    WouldConflict(Vec<PathBuf>),
+    /// The user is in the middle of a merge, a rebase or the like.
+    HostBusy(&'static str),
+    /// Only some paths were asked for.
+    NotAsked,
+}
+
+/// What became of the files of one working tree of the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeOutcome {
+    pub path: GuestPath,
+    pub branch: Option<BranchName>,
+    pub files: FilesOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilesOutcome {
+    Applied {
+        /// The user's working tree.
+        place: HostPath,
+        report: TreeReport,
+    },
+    /// There are changes, and they wait.
+    Waiting(WhyFilesWait),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyFilesWait {
+    /// The user has another branch checked out, or none.
+    OtherBranch(Option<BranchName>),
+    /// The user is in the middle of something.
+    HostBusy(&'static str),
+    /// The agent is in the middle of something.
+    SandboxBusy(String),
+    /// HEAD is detached in the sandbox.
+    Detached,
+    /// The host has no commit yet.
+    NoCommit,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagReport {
+    pub name: String,
+    pub id: ObjectId,
+    pub made: bool,
+}
+
+impl SyncReport {
+    /// Whether something needs the user.
+    pub fn needs_user(&self) -> bool {
+        let waits = |report: &BranchReport| matches!(report.commits, CommitsOutcome::Waiting(_));
+        let files = |outcome: &TreeOutcome| match &outcome.files {
+            FilesOutcome::Waiting(_) => true,
+            FilesOutcome::Applied { report, .. } => {
+                !report.conflicts.is_empty() || !report.waiting.is_empty()
+            }
+        };
+        self.branches.iter().any(waits) || self.trees.iter().any(files) || !self.detached.is_empty()
+    }
+
+    /// Whether something in the sandbox is not in the user's branches and working trees: for a plan.
+    pub fn has_unapplied_work(&self) -> bool {
+        let files = |outcome: &TreeOutcome| match &outcome.files {
+            FilesOutcome::Waiting(_) => true,
+            FilesOutcome::Applied { report, .. } => report.has_news(),
+        };
+        self.branches.iter().any(|report| report.commits != CommitsOutcome::Nothing)
+            || self.trees.iter().any(files)
+            || !self.detached.is_empty()
+            || !self.stashes.is_empty()
+            || !self.tags.is_empty()
+    }
+}
+
+impl TreeReport {
+    pub fn has_news(&self) -> bool {
+        !(self.written.is_empty()
+            && self.taken_back.is_empty()
+            && self.conflicts.is_empty()
+            && self.waiting.is_empty())
+    }
+}
+
+/// One sync, from the survey of the sandbox to the refs of the host. The caller holds the repository's lock.
+#[derive(Debug)]
+pub(crate) struct SyncRun<'a> {
+    pub(crate) git: &'a Git,
+    pub(crate) host: &'a HostTree,
+    pub(crate) refs: &'a SandboxRefs,
+    pub(crate) survey: &'a Survey,
+    pub(crate) known: &'a HostRefs,
+    pub(crate) options: &'a SyncOptions,
+    pub(crate) mode: Execution,
+}
+
+/// Changes of refs so far, and what is to be said about them.
+#[derive(Debug, Default)]
+struct Progress {
+    transaction: RefTransaction,
+    report: SyncReport,
+}
+
+/// Where the commits of a branch are to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BranchPlan {
+    name: BranchName,
+    sandbox: ObjectId,
+    host: Option<ObjectId>,
+    memory: Option<BranchMemory>,
+    decision: CommitDecision,
+    /// What the host's branch is to become, where it moves.
+    new: Option<ObjectId>,
+    outcome: CommitsOutcome,
+}
+
+impl SyncRun<'_> {
+    fn repository(&self) -> &Repository {
+        &self.host.repository
+    }
+
+    pub(crate) async fn run(&self) -> Result<SyncReport, NotUsable> {
+        let mut progress = Progress::default();
+        if self.mode == Execution::Apply {
+            self.make_room(&mut progress).await?;
+        }
+        let mut plans = Vec::new();
+        for (name, tip) in self.survey.main.branches() {
+            let selected = match &self.options.selection {
+                BranchSelection::Worktree(only) => *only == name,
+                BranchSelection::Main | BranchSelection::All => true,
+            };
+            if selected && let Some(plan) = self.plan_branch(&name, tip, &mut progress).await? {
+                plans.push(plan);
+            }
+        }
+        self.apply_trees(&mut plans, &mut progress).await?;
+        for plan in plans {
+            self.finish_branch(plan, &mut progress).await?;
+        }
+        self.list_the_rest(&mut progress).await?;
+        let Progress { transaction, report } = progress;
+        if self.mode == Execution::Apply {
+            let reason = format!("palisade: work of {}", self.refs.name());
+            transaction.commit(self.repository(), &reason).await?;
+            fault::at(Step::SyncMoved).map_err(|source| GitError::Io { what: "carry on".into(), source })?;
+        }
+        Ok(report)
+    }
+
+    /// What both sides had in common, as this repository remembers it, or else as the sandbox says.
+    async fn memory(&self, name: &BranchName) -> Result<Option<BranchMemory>, GitError> {
+        let known = self.known;
+        let remembered = (known.get(&self.refs.base_host(name)), known.get(&self.refs.base_sandbox(name)));
+        if let (Some(host), Some(sandbox)) = remembered {
+            return Ok(Some(BranchMemory { host: host.clone(), sandbox: sandbox.clone() }));
+        }
+        match self.survey.main.sent(name) {
+            Some(sent) if self.repository().has_commit(sent).await? => {
+                Ok(Some(BranchMemory { host: sent.clone(), sandbox: sent.clone() }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// `None` when the branch is where it was.
+    async fn plan_branch(
+        &self,
+        name: &BranchName,
+        tip: &ObjectId,
+        progress: &mut Progress,
+    ) -> Result<Option<BranchPlan>, GitError> {
+        let host = self.known.branch(name);
+        let waiting = WaitingBranch::find(self.known, self.refs, name);
+        if waiting.is_none() && host != Some(tip) && self.is_unmoved(name, tip) {
+            return Ok(None);
+        }
+        let memory = self.memory(name).await?;
+        if let Some(waiting) = &waiting
+            && waiting.stands_for(tip)
+            && waiting.is_settled(self.repository(), host).await?
+        {
+            // The user has merged it, or has decided against it.
+            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            self.remember(progress, name, host, tip);
+            return Ok(None);
+        }
+        let sent = self.known.get(&self.refs.base_sent(name));
+        let tips = BranchTips { host, sandbox: tip, memory: memory.as_ref(), sent };
+        let facts = self.repository().branch_facts(tips).await?;
+        let decision = decide(&facts);
+        if decision == CommitDecision::Nothing {
+            if host == Some(tip) || memory.as_ref().is_none_or(|memory| memory.sandbox != *tip) {
+                self.remember(progress, name, host, tip);
+            }
+            if let Some(waiting) = waiting {
+                progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            }
+        }
+        Ok(Some(BranchPlan {
+            name: name.clone(),
+            sandbox: tip.clone(),
+            host: host.cloned(),
+            memory,
+            new: match decision {
+                CommitDecision::Move | CommitDecision::Create => Some(tip.clone()),
+                CommitDecision::Nothing | CommitDecision::Wait(_) => None,
+            },
+            decision,
+            outcome: CommitsOutcome::Nothing,
+        }))
+    }
+
+    /// Whether a branch of the sandbox is where the host put it, so that there is nothing to decide.
+    fn is_unmoved(&self, name: &BranchName, tip: &ObjectId) -> bool {
+        let remembered = self.known.get(&self.refs.base_sandbox(name));
+        remembered.or_else(|| self.survey.main.sent(name)) == Some(tip)
+    }
+
+    /// From now on this is what both sides have in common of a branch.
+    fn remember(
+        &self,
+        progress: &mut Progress,
+        name: &BranchName,
+        host: Option<&ObjectId>,
+        sandbox: &ObjectId,
+    ) {
+        let mut set = |reference: &str, id: &ObjectId| {
+            if self.known.get(reference) != Some(id) {
+                progress.transaction.set(reference, id, Expected::Anything);
+            }
+        };
+        if let Some(host) = host {
+            set(&self.refs.base_host(name), host);
+        }
+        set(&self.refs.base_sandbox(name), sandbox);
+    }
+
+    /// The files of working trees, and the commits of branches that are checked out.
+    async fn apply_trees(&self, plans: &mut [BranchPlan], progress: &mut Progress) -> Result<(), NotUsable> {
+        let mut done = Vec::new();
+        for (number, tree) in self.survey.main.trees.iter().enumerate() {
+            let selected = match &self.options.selection {
+                BranchSelection::Main => number == 0,
+                BranchSelection::All => true,
+                BranchSelection::Worktree(only) => tree.branch.as_ref() == Some(only),
+            };
+            if !selected {
+                continue;
+            }
+            let key = if number == 0 { MAIN } else { tree.path.as_str() };
+            let plan = plans.iter_mut().find(|plan| tree.branch.as_ref() == Some(&plan.name));
+            done.extend(tree.branch.clone());
+            if let Some(files) = self.apply_tree(tree, key, plan, progress).await? {
+                let (path, branch) = (tree.path.clone(), tree.branch.clone());
+                progress.report.trees.push(TreeOutcome { path, branch, files });
+            }
+        }
+        // Branches that are checked out on the host and in no selected working tree of the sandbox.
+        for plan in plans.iter_mut().filter(|plan| !done.contains(&plan.name)) {
+            if let Some(host) = self.host_tree(&plan.name).await? {
+                self.apply_commits(&host, plan, progress).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The working tree of the user's that has a branch checked out.
+    async fn host_tree(&self, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
+        if self.host.branch.as_ref() == Some(branch) {
+            return Ok(Some(self.host.clone()));
+        }
+        if !self.known.has(&branch.full()) {
+            return Ok(None);
+        }
+        self.host.other_with(self.git, branch).await
+    }
+
+    async fn apply_tree(
+        &self,
+        tree: &TreeSurvey,
+        key: &str,
+        plan: Option<&mut BranchPlan>,
+        progress: &mut Progress,
+    ) -> Result<Option<FilesOutcome>, NotUsable> {
+        // What was brought once does not wait.
+        let base = self.known.get(&self.refs.base_files(key));
+        let has_work = tree.snapshot.as_ref().is_some_and(|snapshot| Some(&snapshot.files) != base);
+        let waiting = |why| Ok(has_work.then_some(FilesOutcome::Waiting(why)));
+        let Some(branch) = &tree.branch else {
+            return waiting(match tree.operations.first() {
+                Some(operation) => WhyFilesWait::SandboxBusy(operation.clone()),
+                None => WhyFilesWait::Detached,
+            });
+        };
+        let Some(host) = self.host_tree(branch).await? else {
+            return waiting(WhyFilesWait::OtherBranch(self.host.branch.clone()));
+        };
+        if let Some(operation) = host.operation {
+            if let Some(plan) = plan
+                && plan.new.is_some()
+            {
+                self.wait(plan, WhyWaiting::HostBusy(operation), progress).await?;
+            }
+            return waiting(WhyFilesWait::HostBusy(operation));
+        }
+        let (Some(sandbox_commit), Some(host_commit)) = (&tree.head, &host.head) else {
+            return waiting(WhyFilesWait::NoCommit);
+        };
+        if let Some(operation) = tree.operations.first() {
+            // What it is in the middle of is not finished work; commits come all the same.
+            if let Some(plan) = plan {
+                self.apply_commits(&host, plan, progress).await?;
+            }
+            return waiting(WhyFilesWait::SandboxBusy(operation.clone()));
+        }
+        let repository = &host.repository;
+        let mut trees = repository.trees_of(&[sandbox_commit, host_commit]).await?.into_iter();
+        let (Some(sandbox_head), Some(host_head)) = (trees.next(), trees.next()) else {
+            return waiting(WhyFilesWait::NoCommit);
+        };
+        let sandbox = tree.snapshot.as_ref().map_or_else(|| sandbox_head.clone(), |it| it.files.clone());
+        let base = self.base_files(repository, key, branch, sandbox_commit, host_commit).await?;
+        let work = TreeWork {
+            base,
+            sandbox,
+            sandbox_head,
+            host_commit: host_commit.clone(),
+            new_commit: host_commit.clone(),
+            new_head: host_head.clone(),
+            host_head,
+            waiting: None,
+            only: self.options.only.clone(),
+        };
+        let report = self.move_tree(&host, work, plan, progress).await?;
+        if let Some(base) = &report.base
+            && self.known.get(&self.refs.base_files(key)) != Some(base)
+        {
+            progress.transaction.set(&self.refs.base_files(key), base, Expected::Anything);
+        }
+        Ok(Some(FilesOutcome::Applied { place: host.root, report }))
+    }
+
+    /// The files that both sides had in common last.
+    async fn base_files(
+        &self,
+        repository: &Repository,
+        key: &str,
+        branch: &BranchName,
+        sandbox: &ObjectId,
+        host: &ObjectId,
+    ) -> Result<ObjectId, GitError> {
+        if let Some(base) = self.known.get(&self.refs.base_files(key)) {
+            return Ok(base.clone());
+        }
+        if let Some(before) = self.known.get(&self.refs.applied_before()).filter(|_| key == MAIN) {
+            return Ok(repository.trees_of(&[before]).await?.remove(0));
+        }
+        let commit = match self.memory(branch).await? {
+            Some(memory) => memory.sandbox,
+            None => repository.merge_base(host, sandbox).await?.unwrap_or_else(|| sandbox.clone()),
+        };
+        Ok(repository.trees_of(&[&commit]).await?.remove(0))
+    }
+
+    /// Moves the commits of a branch that is checked out on the host, with the files that they change.
+    async fn apply_commits(
+        &self,
+        host: &HostTree,
+        plan: &mut BranchPlan,
+        progress: &mut Progress,
+    ) -> Result<(), NotUsable> {
+        if plan.decision == CommitDecision::Nothing {
+            return Ok(());
+        }
+        if let Some(operation) = host.operation {
+            return Ok(self.wait(plan, WhyWaiting::HostBusy(operation), progress).await?);
+        }
+        let Some(host_commit) = &host.head else { return Ok(()) };
+        let trees = host.repository.trees_of(&[host_commit, &plan.sandbox]).await?;
+        let [host_head, sandbox_head] = trees.as_slice() else { return Ok(()) };
+        let work = TreeWork {
+            base: host_head.clone(),
+            sandbox: host_head.clone(),
+            sandbox_head: host_head.clone(),
+            host_commit: host_commit.clone(),
+            new_commit: host_commit.clone(),
+            new_head: host_head.clone(),
+            host_head: host_head.clone(),
+            waiting: None,
+            only: Vec::new(),
+        };
+        // Without a working tree of its own in the sandbox, its files are those of its commit.
+        let moving =
+            TreeWork { sandbox: sandbox_head.clone(), sandbox_head: sandbox_head.clone(), ..work.clone() };
+        let work = if plan.new.is_some() { moving } else { work };
+        self.move_tree(host, work, Some(plan), progress).await?;
+        Ok(())
+    }
+
+    /// Brings files, and commits if the plan has some that may move. What cannot move waits, and the rest is brought.
+    async fn move_tree(
+        &self,
+        host: &HostTree,
+        mut work: TreeWork,
+        plan: Option<&mut BranchPlan>,
+        progress: &mut Progress,
+    ) -> Result<TreeReport, NotUsable> {
+        let repository = &host.repository;
+        let mut plan = plan.filter(|plan| plan.decision != CommitDecision::Nothing);
+        if let Some(plan) = &mut plan {
+            if self.options.only.is_empty() {
+                self.choose_commits(Some(host), plan, progress).await?;
+            } else {
+                self.wait(plan, WhyWaiting::NotAsked, progress).await?;
+            }
+            if let Some(new) = &plan.new {
+                let new_head = repository.trees_of(&[new]).await?.remove(0);
+                let moving = TreeWork { new_commit: new.clone(), new_head, ..work.clone() };
+                match self.apply_work(repository, moving).await? {
+                    Applied::Done(report) => {
+                        self.moved(plan, progress).await?;
+                        return Ok(report);
+                    }
+                    Applied::Blocked(paths) => {
+                        self.wait(plan, WhyWaiting::HostChanges(paths), progress).await?;
+                    }
+                }
+            }
+            if self.options.only.is_empty() {
+                work.waiting = self.waiting_changes(repository, plan).await?;
+            }
+        }
+        match self.apply_work(repository, work).await? {
+            Applied::Done(report) => Ok(report),
+            Applied::Blocked(_) => Ok(TreeReport::default()),
+        }
+    }
+
+    async fn apply_work(&self, repository: &Repository, work: TreeWork) -> Result<Applied, GitError> {
+        let plan = repository.plan_tree(work).await?;
+        match self.mode {
+            Execution::Apply => plan.apply(repository, self.options.max_bytes).await,
+            Execution::Plan if !plan.blocking.is_empty() && plan.moves_commits() => {
+                Ok(Applied::Blocked(plan.blocking))
+            }
+            Execution::Plan => Ok(Applied::Done(plan.report())),
+        }
+    }
+
+    /// Between which trees the commits that wait have changed something.
+    async fn waiting_changes(
+        &self,
+        repository: &Repository,
+        plan: &BranchPlan,
+    ) -> Result<Option<(ObjectId, ObjectId)>, GitError> {
+        let from = match (&plan.memory, &plan.host) {
+            (Some(memory), _) => Some(memory.sandbox.clone()),
+            (None, Some(host)) => repository.merge_base(host, &plan.sandbox).await?,
+            (None, None) => None,
+        };
+        let Some(from) = from else { return Ok(None) };
+        let trees = repository.trees_of(&[&from, &plan.sandbox]).await?;
+        Ok(<[ObjectId; 2]>::try_from(trees).ok().map(|[from, to]| (from, to)))
+    }
+
+    /// What the host's branch is to become: the sandbox's commit, a merge, or nothing because it waits.
+    async fn choose_commits(
+        &self,
+        host: Option<&HostTree>,
+        plan: &mut BranchPlan,
+        progress: &mut Progress,
+    ) -> Result<(), GitError> {
+        let CommitDecision::Wait(reason) = plan.decision else { return Ok(()) };
+        let repository = self.repository();
+        let shown = self.shown_commits(plan, reason).await?;
+        let why = match reason {
+            WaitReason::Diverged => {
+                let hosts = match &plan.host {
+                    Some(host) => repository.apart(host, &plan.sandbox).await?.0,
+                    None => 0,
+                };
+                WhyWaiting::Diverged { hosts }
+            }
+            WaitReason::HostRewrote => WhyWaiting::HostRewrote,
+            WaitReason::HostDeleted => WhyWaiting::HostDeleted,
+            WaitReason::SandboxRewrote => WhyWaiting::SandboxRewrote,
+        };
+        let (MergeMode::Merge, Some(own)) = (self.options.merge, plan.host.clone()) else {
+            return self.wait_with(plan, shown, why, progress).await;
+        };
+        match repository.merge_trees(&own, &shown).await? {
+            Ok(tree) => {
+                let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
+                let count = repository.apart(&shown, &own).await?.0;
+                let merged = repository.commit_merge(&tree, [&own, &shown], &message).await?;
+                plan.new = Some(merged);
+                plan.outcome = CommitsOutcome::Merged { count };
+                Ok(())
+            }
+            Err(paths) => {
+                self.wait_with(plan, shown.clone(), WhyWaiting::WouldConflict(paths), progress).await?;
+                match host {
+                    Some(host) if self.mode == Execution::Apply => {
+                        self.merge_with_conflicts(host, plan, &shown).await
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Leaves the conflicts of a merge in the user's working tree, as git does, to be resolved there.
+    async fn merge_with_conflicts(
+        &self,
+        host: &HostTree,
+        plan: &mut BranchPlan,
+        theirs: &ObjectId,
+    ) -> Result<(), GitError> {
+        let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
+        let merge = ["merge", "--no-ff", "--no-edit", "--no-verify", "-m", &message, theirs.as_str()];
+        // Files of the sandbox may have been written by now that the user's configuration includes.
+        let repository = host.repository.guarded_again().await?;
+        // It fails in any case: because of the conflicts, or because changes of the user's are in the way.
+        repository.git(merge).succeeds().await?;
+        let question = ["diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff"];
+        let (_, conflicts) = repository.git(question).words().await?;
+        if let CommitsOutcome::Waiting(waiting) = &mut plan.outcome
+            && !conflicts.is_empty()
+        {
+            waiting.why = WhyWaiting::Conflicts(conflicts.into_iter().map(PathBuf::from).collect());
+        }
+        Ok(())
+    }
+
+    /// The commits that are shown while they wait: replayed where the user has rewritten the branch.
+    async fn shown_commits(&self, plan: &BranchPlan, reason: WaitReason) -> Result<ObjectId, GitError> {
+        if let (WaitReason::HostRewrote, Some(memory), Some(host)) = (reason, &plan.memory, &plan.host)
+            && let Some(replayed) = self.repository().replay(&memory.sandbox, &plan.sandbox, host).await?
+        {
+            return Ok(replayed);
+        }
+        Ok(plan.sandbox.clone())
+    }
+
+    async fn wait(
+        &self,
+        plan: &mut BranchPlan,
+        why: WhyWaiting,
+        progress: &mut Progress,
+    ) -> Result<(), GitError> {
+        self.wait_with(plan, plan.sandbox.clone(), why, progress).await
+    }
+
+    async fn wait_with(
+        &self,
+        plan: &mut BranchPlan,
+        shown: ObjectId,
+        why: WhyWaiting,
+        progress: &mut Progress,
+    ) -> Result<(), GitError> {
+        plan.new = None;
+        let repository = self.repository();
+        let count = match (&plan.host, &plan.memory) {
+            (Some(host), _) => repository.apart(&shown, host).await?.0,
+            (None, Some(memory)) => repository.apart(&shown, &memory.sandbox).await?.0,
+            (None, None) => 0,
+        };
+        let checked_out = match self.mode {
+            Execution::Apply => self.host.checked_out().await?,
+            Execution::Plan => Vec::new(),
+        };
+        let branch = WaitingBranch::show(
+            self.known,
+            self.refs,
+            &plan.name,
+            (&shown, &plan.sandbox),
+            &checked_out,
+            &mut progress.transaction,
+        );
+        let replayed = shown != plan.sandbox;
+        plan.outcome = CommitsOutcome::Waiting(WaitingCommits { count, why, branch, replayed });
+        Ok(())
+    }
+
+    /// The host's branch moves, with the memory of it.
+    async fn moved(&self, plan: &mut BranchPlan, progress: &mut Progress) -> Result<(), GitError> {
+        let Some(new) = plan.new.clone() else { return Ok(()) };
+        if plan.outcome == CommitsOutcome::Nothing
+            && let Some(host) = &plan.host
+        {
+            let (count, dropped) = self.repository().apart(&new, host).await?;
+            plan.outcome = CommitsOutcome::Moved { count, dropped };
+        }
+        let expected = plan.host.as_ref().map_or(Expected::Absent, Expected::At);
+        progress.transaction.set(&plan.name.full(), &new, expected);
+        self.remember(progress, &plan.name, Some(&new), &plan.sandbox);
+        if let Some(waiting) = WaitingBranch::find(self.known, self.refs, &plan.name) {
+            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+        }
+        // So that nothing moves it again.
+        plan.new = None;
+        Ok(())
+    }
+
+    /// Moves or makes a branch that is checked out nowhere, and reports.
+    async fn finish_branch(&self, mut plan: BranchPlan, progress: &mut Progress) -> Result<(), NotUsable> {
+        if plan.outcome == CommitsOutcome::Nothing {
+            match plan.decision {
+                CommitDecision::Nothing => return Ok(()),
+                _ if !self.options.only.is_empty() => {
+                    self.wait(&mut plan, WhyWaiting::NotAsked, progress).await?;
+                }
+                CommitDecision::Create => self.create_branch(&mut plan, progress).await?,
+                CommitDecision::Wait(_) => self.choose_commits(None, &mut plan, progress).await?,
+                CommitDecision::Move => {}
+            }
+        }
+        if plan.new.is_some() {
+            self.moved(&mut plan, progress).await?;
+        }
+        let BranchPlan { name, sandbox, host, memory, outcome, .. } = plan;
+        let from = host.or(memory.map(|memory| memory.sandbox)).or_else(|| self.host.head.clone());
+        let autorun = match from {
+            Some(from) if outcome != CommitsOutcome::Nothing => {
+                let base = self.repository().merge_base(&from, &sandbox).await?.unwrap_or(from);
+                self.repository().autorun(&base, &sandbox).await?
+            }
+            _ => Vec::new(),
+        };
+        progress.report.branches.push(BranchReport { name, commits: outcome, autorun });
+        Ok(())
+    }
+
+    /// Makes a branch that the host lacks, under its own name unless that would hide another ref.
+    async fn create_branch(&self, plan: &mut BranchPlan, progress: &mut Progress) -> Result<(), GitError> {
+        let count =
+            self.repository().count(&[&plan.sandbox], &[], &["--branches", "--remotes", "--tags"]).await?;
+        if self.known.is_free(&plan.name) {
+            let name = plan.name.to_string();
+            progress.transaction.set(&plan.name.full(), &plan.sandbox, Expected::Absent);
+            self.remember(progress, &plan.name, Some(&plan.sandbox), &plan.sandbox);
+            plan.outcome = CommitsOutcome::Created { count, name };
+        } else {
+            let checked_out = self.host.checked_out().await?;
+            let shown = (&plan.sandbox, &plan.sandbox);
+            let name = WaitingBranch::show(
+                self.known,
+                self.refs,
+                &plan.name,
+                shown,
+                &checked_out,
+                &mut progress.transaction,
+            );
+            plan.outcome = CommitsOutcome::Created { count, name };
+        }
+        plan.new = None;
+        Ok(())
+    }
+
+    /// Tags, stash entries, and commits that no branch has.
+    async fn list_the_rest(&self, progress: &mut Progress) -> Result<(), GitError> {
+        if matches!(self.options.selection, BranchSelection::Worktree(_)) {
+            return Ok(());
+        }
+        for (name, id) in self.survey.main.tags() {
+            let full = format!("refs/tags/{name}");
+            if self.known.get(&full) == Some(id) {
+                continue;
+            }
+            let made = self.options.tags == TagMode::Create
+                && !self.known.has(&full)
+                && !self.known.is_shadowed(name)
+                && self.known.fits(&full);
+            if made {
+                progress.transaction.set(&full, id, Expected::Absent);
+            }
+            progress.report.tags.push(TagReport { name: name.to_owned(), id: id.clone(), made });
+        }
+        progress.report.stashes.clone_from(&self.survey.main.stashes);
+        for tree in self.survey.main.trees.iter().filter(|tree| tree.branch.is_none()) {
+            let Some(head) = &tree.head else { continue };
+            let own = ["--branches", "--remotes", "--tags"];
+            if self.repository().count(&[head], &[], &own).await? > 0 {
+                progress.report.detached.push((tree.path.clone(), head.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The branch that earlier versions showed waiting commits on stands where a directory of them is needed.
+    async fn make_room(&self, progress: &mut Progress) -> Result<(), GitError> {
+        let before = self.refs.waiting_before();
+        let Some(id) = self.known.get(&before) else { return Ok(()) };
+        if self.host.checked_out().await?.iter().any(|branch| branch.full() == before) {
+            return Ok(());
+        }
+        // In steps that lose nothing: a ref cannot become a directory at once.
+        let pin = format!("{}before", self.refs.base());
+        let reason = "palisade: make room for waiting branches";
+        let mut keep = RefTransaction::default();
+        keep.set(&pin, id, Expected::Anything);
+        keep.commit(self.repository(), reason).await?;
+        let mut remove = RefTransaction::default();
+        remove.delete(&before, Expected::At(id));
+        remove.commit(self.repository(), reason).await?;
+        let mut create = RefTransaction::default();
+        create.set(&format!("{before}/before"), id, Expected::Absent);
+        create.commit(self.repository(), reason).await?;
+        progress.transaction.delete(&pin, Expected::Anything);
+        Ok(())
+    }
+}

@@ -1,0 +1,607 @@
+//! Brings the files and commits of one working tree of the sandbox into one working tree of the host.
+//!
+//! First everything is looked at and decided, then new files are made beside the working tree, and only then they are
+//! put into it, one by one and all of a commit's or none. What is decided twice over the same state is decided the same
+//! way, so a run that was killed at any point is finished by the next.
+
+use crate::files::{Content, FileDecision, HostFile, PathFacts};
+use crate::git::{GitError, Repository};
+use crate::host_files::FoundFiles;
+use crate::index_lock::LockedIndex;
+use crate::placing::{Change, Placed, Placement};
+use crate::refs::ObjectId;
+use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
+use palisade_host::fault::{self, Step};
+use rustix::fd::AsFd;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is to be brought, as trees and commits that the host has by now.
+#[derive(Debug, Clone)]
+pub(crate) struct TreeWork {
+    /// The files that both sides had in common last.
+    pub(crate) base: ObjectId,
+    /// The files in the sandbox.
+    pub(crate) sandbox: ObjectId,
+    /// The tree of the sandbox's commit.
+    pub(crate) sandbox_head: ObjectId,
+    /// The host's commit, and its tree.
+    pub(crate) host_commit: ObjectId,
+    pub(crate) host_head: ObjectId,
+    /// What the host's commit is to become, and its tree; the same where no commits move.
+    pub(crate) new_commit: ObjectId,
+    pub(crate) new_head: ObjectId,
+    /// Between these trees, commits that wait have changed something.
+    pub(crate) waiting: Option<(ObjectId, ObjectId)>,
+    /// Only these paths, and what lies below them; all when it is empty.
+    pub(crate) only: Vec<PathBuf>,
+}
+
+/// What was decided for every path of interest.
+#[derive(Debug)]
+pub(crate) struct TreePlan {
+    work: TreeWork,
+    facts: BTreeMap<PathBuf, PathFacts>,
+    found: FoundFiles,
+    decisions: BTreeMap<PathBuf, FileDecision>,
+    /// Paths at which the user has something that commits would go past.
+    pub(crate) blocking: Vec<PathBuf>,
+}
+
+/// What became of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeReport {
+    /// Written, and not committed.
+    pub written: Vec<PathBuf>,
+    /// Back to what the host's commit has.
+    pub taken_back: Vec<PathBuf>,
+    pub conflicts: Vec<PathBuf>,
+    /// Waiting for commits that wait.
+    pub waiting: Vec<PathBuf>,
+    /// What both sides have in common from now on, if that has changed.
+    pub(crate) base: Option<ObjectId>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Applied {
+    Done(TreeReport),
+    /// The user has changed something in the meantime that commits would go past: nothing was done.
+    Blocked(Vec<PathBuf>),
+}
+
+impl Repository {
+    /// Looks at everything that a decision needs, and decides.
+    pub(crate) async fn plan_tree(&self, work: TreeWork) -> Result<TreePlan, GitError> {
+        let TreeWork { base, sandbox, sandbox_head, host_head, new_head, .. } = &work;
+        let none = Arc::default();
+        let waiting = async {
+            match &work.waiting {
+                Some((from, to)) => self.tree_diff(from, to).await,
+                None => Ok(none),
+            }
+        };
+        let (brought, uncommitted, moved, waiting, committed, staged) = tokio::try_join!(
+            self.tree_diff(base, sandbox),
+            self.tree_diff(sandbox_head, sandbox),
+            self.tree_diff(host_head, new_head),
+            waiting,
+            self.tree_diff(base, host_head),
+            self.staged(&work.host_commit),
+        )?;
+        let wanted =
+            |path: &Path| work.only.is_empty() || work.only.iter().any(|only| path.starts_with(only));
+        let paths: BTreeSet<PathBuf> = brought
+            .iter()
+            .chain(moved.iter())
+            .map(|change| change.path.clone())
+            .filter(|path| wanted(path))
+            .collect();
+        let mut found = self.look_at_files(&paths).await?;
+        let (brought, uncommitted, moved) = (by_path(&brought), by_path(&uncommitted), by_path(&moved));
+        let committed = by_path(&committed);
+        let waiting: BTreeSet<&Path> = waiting.iter().map(|change| change.path.as_path()).collect();
+        let staged: HashMap<&Path, &TreeChange> =
+            staged.iter().map(|change| (change.path.as_path(), change)).collect();
+        let mut facts = BTreeMap::new();
+        for path in paths {
+            let at = path.as_path();
+            let host_head = || match (moved.get(at), committed.get(at)) {
+                (Some(change), _) => change.before.clone(),
+                (None, Some(change)) => change.after.clone(),
+                (None, None) => brought.get(at).and_then(|change| change.before.clone()),
+            };
+            let host_head = host_head();
+            let new_head = moved.get(at).map_or_else(|| host_head.clone(), |change| change.after.clone());
+            let base = match (brought.get(at), committed.get(at)) {
+                (Some(change), _) => change.before.clone(),
+                (None, Some(change)) => change.before.clone(),
+                (None, None) => host_head.clone(),
+            };
+            let sandbox = brought.get(at).map_or_else(|| base.clone(), |change| change.after.clone());
+            let sandbox_head =
+                uncommitted.get(at).map_or_else(|| sandbox.clone(), |change| change.before.clone());
+            let entry = PathFacts {
+                // Where only some paths are asked for, it does not matter what is committed.
+                sandbox_head: if work.only.is_empty() { sandbox_head } else { base.clone() },
+                base,
+                sandbox,
+                host_head,
+                new_head,
+                host: found.get(at).map_or(HostFile::Other, |found| found.file.clone()),
+                staged: staged.get(at).map(|change| change.after.clone()),
+                waits_with_commits: waiting.contains(at),
+            };
+            facts.insert(path, entry);
+        }
+        self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
+        let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        let mut plan = TreePlan { work, facts, found, decisions, blocking: Vec::new() };
+        plan.pass_over_emptied_directories(self.directory().as_path());
+        let blocking = plan.facts.iter().filter(|(_, facts)| !facts.lets_commits_move());
+        plan.blocking = blocking.map(|(path, _)| path.clone()).collect();
+        plan.refuse_obstacles();
+        Ok(plan)
+    }
+
+    /// Files that a sparse checkout leaves out are not missing: they are as the commit has them.
+    async fn take_unwritten_for_unchanged(
+        &self,
+        facts: &mut BTreeMap<PathBuf, PathFacts>,
+        found: &mut FoundFiles,
+    ) -> Result<(), GitError> {
+        let is_missing =
+            |facts: &PathFacts| facts.host == HostFile::Content(None) && facts.host_head.is_some();
+        if !facts.values().any(is_missing) {
+            return Ok(());
+        }
+        let list = self.git(["ls-files", "-t", "-z"]).env("GIT_OPTIONAL_LOCKS", "0").bytes().await?;
+        let skipped: BTreeSet<&[u8]> =
+            list.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(b"S ")).collect();
+        for (path, facts) in facts.iter_mut().filter(|(_, facts)| is_missing(facts)) {
+            if skipped.contains(path.as_os_str().as_bytes()) {
+                facts.host = HostFile::Content(facts.host_head.clone());
+                if let Some(found) = found.get_mut(path) {
+                    found.file = facts.host.clone();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn by_path(changes: &[TreeChange]) -> HashMap<&Path, &TreeChange> {
+    changes.iter().map(|change| (change.path.as_path(), change)).collect()
+}
+
+impl TreePlan {
+    /// What the path becomes, where it changes.
+    fn target(&self, path: &Path) -> Option<&Content> {
+        let facts = self.facts.get(path)?;
+        match self.decisions.get(path)? {
+            FileDecision::Write(content) | FileDecision::TakeBack(content) => Some(content),
+            FileDecision::Conflict if facts.is_committed_change() => Some(&facts.new_head),
+            _ => None,
+        }
+    }
+
+    fn is_removed(&self, path: &Path) -> bool {
+        matches!(self.target(path), Some(None))
+    }
+
+    /// A directory whose files all go is gone by the time a file takes its place.
+    fn pass_over_emptied_directories(&mut self, root: &Path) {
+        let is_directory = |path: &Path| {
+            self.facts.get(path).is_some_and(|facts| facts.host == HostFile::Other)
+                && self.will_be_empty(root, path)
+        };
+        let emptied: Vec<PathBuf> = self.facts.keys().filter(|path| is_directory(path)).cloned().collect();
+        for path in emptied {
+            if let Some(facts) = self.facts.get_mut(&path) {
+                facts.host = HostFile::Content(None);
+                self.decisions.insert(path.clone(), facts.decide());
+            }
+            if let Some(found) = self.found.get_mut(&path) {
+                found.file = HostFile::Content(None);
+                found.stamp = None;
+            }
+        }
+    }
+
+    /// A file cannot be made where a directory stays, nor below a file that stays.
+    fn refuse_obstacles(&mut self) {
+        let mut refused = Vec::new();
+        for path in self.decisions.keys() {
+            let Some(Some(_)) = self.target(path) else { continue };
+            let Some(found) = self.found.get(path) else { continue };
+            let below_file = found.obstacle.as_ref().is_some_and(|obstacle| !self.is_removed(obstacle));
+            let is_directory = found.file == HostFile::Other && !self.is_gitlink(path);
+            if below_file || is_directory {
+                refused.push(path.clone());
+            }
+        }
+        for path in refused {
+            if self.facts.get(&path).is_some_and(PathFacts::is_committed_change) {
+                self.blocking.push(path.clone());
+            }
+            self.decisions.insert(path, FileDecision::Conflict);
+        }
+    }
+
+    fn is_gitlink(&self, path: &Path) -> bool {
+        matches!(self.target(path), Some(Some(TreeEntry { mode: EntryMode::Gitlink, .. })))
+    }
+
+    /// Whether a directory holds nothing but files that go.
+    fn will_be_empty(&self, root: &Path, directory: &Path) -> bool {
+        let Ok(entries) = std::fs::read_dir(root.join(directory)) else { return false };
+        let mut entries = entries.flatten().peekable();
+        // An empty one stays: only a removal takes its directory along.
+        entries.peek().is_some()
+            && entries.all(|entry| {
+                let path = directory.join(entry.file_name());
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => self.will_be_empty(root, &path),
+                    _ => self.is_removed(&path),
+                }
+            })
+    }
+
+    pub(crate) fn moves_commits(&self) -> bool {
+        self.work.host_commit != self.work.new_commit
+    }
+
+    /// What would be reported, without doing it.
+    pub(crate) fn report(&self) -> TreeReport {
+        let mut report = TreeReport::default();
+        for (path, decision) in &self.decisions {
+            let is_committed = self.facts.get(path).is_some_and(PathFacts::is_committed_change);
+            match decision {
+                FileDecision::Write(content) => {
+                    let only_committed = self.facts.get(path).is_some_and(|facts| facts.new_head == *content);
+                    if !(is_committed && only_committed) {
+                        report.written.push(path.clone());
+                    }
+                }
+                FileDecision::TakeBack(_) => report.taken_back.push(path.clone()),
+                FileDecision::Conflict => report.conflicts.push(path.clone()),
+                FileDecision::Wait => report.waiting.push(path.clone()),
+                FileDecision::Keep | FileDecision::Equal => {}
+            }
+        }
+        report
+    }
+
+    /// Whether nothing is to be done to the working tree.
+    fn is_idle(&self) -> bool {
+        !self.moves_commits() && !self.decisions.keys().any(|path| self.target(path).is_some())
+    }
+
+    /// Does it. The caller holds the repository's lock, and moves the refs afterwards.
+    pub(crate) async fn apply(
+        mut self,
+        repository: &Repository,
+        max_bytes: u64,
+    ) -> Result<Applied, GitError> {
+        if !self.blocking.is_empty() && self.moves_commits() {
+            return Ok(Applied::Blocked(self.blocking));
+        }
+        if self.is_idle() {
+            let mut report = self.report();
+            report.base = self.new_base(repository).await?;
+            return Ok(Applied::Done(report));
+        }
+        self.check_size(repository, max_bytes).await?;
+        let index = LockedIndex::take(repository).await?;
+        let stage = Stage::make(repository).await?;
+        fault::at(Step::SyncStaged).map_err(step)?;
+        self.stage_files(repository, &index, &stage).await?;
+        let mut placement =
+            Placement::begin(repository.directory().as_path(), stage.parked()).map_err(place)?;
+        // What commits change comes first: all of it, or nothing at all.
+        let unexpected = self.place(&mut placement, &stage, true)?;
+        if !unexpected.is_empty() {
+            placement.undo().map_err(place)?;
+            return Ok(Applied::Blocked(unexpected));
+        }
+        for path in self.place(&mut placement, &stage, false)? {
+            self.decisions.insert(path, FileDecision::Conflict);
+        }
+        placement.finish();
+        self.make_gitlink_directories(repository.directory().as_path()).map_err(place)?;
+        fault::at(Step::SyncPlaced).map_err(step)?;
+        // What the user's configuration includes may lie in the working tree, where the sandbox's files are now.
+        let repository = &repository.guarded_again().await?;
+        if self.moves_commits() {
+            // The files have new times, which the index is to know.
+            let refresh = index.seen_by(repository).git(["update-index", "-q", "--refresh"]);
+            refresh.succeeds().await?;
+            index.install()?;
+        }
+        fault::at(Step::SyncIndexed).map_err(step)?;
+        let mut report = self.report();
+        report.base = self.new_base(repository).await?;
+        Ok(Applied::Done(report))
+    }
+
+    /// Refuses what would fill the disk: a small pack can hold very large files.
+    async fn check_size(&self, repository: &Repository, most: u64) -> Result<(), GitError> {
+        let targets = self.decisions.keys().filter_map(|path| self.target(path)?.as_ref());
+        let bytes = repository.weigh(targets).await?;
+        if bytes > most {
+            return Err(GitError::TooLarge { bytes, most });
+        }
+        let free = rustix::fs::statvfs(repository.directory().as_path())
+            .map(|space| space.f_bavail.saturating_mul(space.f_frsize));
+        match free {
+            Ok(free) if bytes > free => Err(GitError::NoRoom { bytes, free }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the new files where nobody sees them yet, and the new index.
+    async fn stage_files(
+        &self,
+        repository: &Repository,
+        index: &LockedIndex<'_>,
+        stage: &Stage,
+    ) -> Result<(), GitError> {
+        if self.moves_commits() {
+            let (from, to) = (self.work.host_commit.as_str(), self.work.new_commit.as_str());
+            // In an empty working tree of its own, git writes exactly what changes, and leaves out what a sparse
+            // checkout leaves out.
+            let read = || index.git(["read-tree", "-m", "-u", from, to]).at_tree(&stage.committed());
+            if let Err(GitError::Failed { said, .. }) = read().bytes().await {
+                tracing::debug!(
+                    said,
+                    "git does not merge the index; files that were only announced to it are taken out"
+                );
+                self.take_out_announced(index).await?;
+                read().bytes().await?;
+            }
+        }
+        let mut entries = Vec::new();
+        for path in self.decisions.keys() {
+            let Some(Some(entry)) = self.target(path) else { continue };
+            let is_staged = self
+                .facts
+                .get(path)
+                .is_some_and(|facts| facts.is_committed_change() && facts.new_head.as_ref() == Some(entry));
+            if !is_staged && entry.mode != EntryMode::Gitlink {
+                entries.extend(format!("{} {}\t", entry.mode.as_str(), entry.id).into_bytes());
+                entries.extend_from_slice(path.as_os_str().as_bytes());
+                entries.push(0);
+            }
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let list = stage.index();
+        repository.git(["update-index", "-z", "--index-info"]).index(&list).input(entries).bytes().await?;
+        let mut prefix = std::ffi::OsString::from("--prefix=");
+        prefix.push(stage.uncommitted());
+        prefix.push("/");
+        let words = ["checkout-index".into(), "--all".into(), "--quiet".into(), prefix];
+        repository.git(words).index(&list).bytes().await.map(drop)
+    }
+
+    /// Takes files out of the index that were announced to it without content (`git add --intent-to-add`), where commits
+    /// bring them: git would not merge them.
+    async fn take_out_announced(&self, index: &LockedIndex<'_>) -> Result<(), GitError> {
+        let new =
+            self.facts.iter().filter(|(_, facts)| facts.host_head.is_none() && facts.new_head.is_some());
+        let list: Vec<u8> =
+            new.flat_map(|(path, _)| path.as_os_str().as_bytes().iter().copied().chain([0])).collect();
+        index.git(["update-index", "--force-remove", "-z", "--stdin"]).input(list).bytes().await.map(drop)
+    }
+
+    /// Puts files into the working tree: those that commits change, or the others. The paths at which something else
+    /// stands than was seen.
+    fn place(
+        &self,
+        placement: &mut Placement,
+        stage: &Stage,
+        committed: bool,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let mut unexpected = Vec::new();
+        let changes = self.changes(stage, committed);
+        // Files go before others are made in their place.
+        let (removals, writes): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| change.new.is_none());
+        for change in removals.iter().rev().chain(&writes) {
+            if placement.place(change).map_err(place)? == Placed::Unexpected {
+                unexpected.push(change.path.clone());
+                if committed {
+                    return Ok(unexpected);
+                }
+            }
+        }
+        Ok(unexpected)
+    }
+
+    fn changes(&self, stage: &Stage, committed: bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (path, facts) in &self.facts {
+            let Some(target) = self.target(path) else { continue };
+            let found = self.found.get(path);
+            let stamp = found.and_then(|found| found.stamp.clone());
+            if facts.is_committed_change() != committed || facts.host == HostFile::Content(target.clone()) {
+                continue;
+            }
+            let new = match target {
+                None => None,
+                // Its directory is made once nothing else has its name.
+                Some(entry) if entry.mode == EntryMode::Gitlink => None,
+                Some(entry) if committed && facts.new_head.as_ref() == Some(entry) => {
+                    Some(stage.committed().join(path))
+                }
+                Some(_) => Some(stage.uncommitted().join(path)),
+            };
+            // A sparse checkout does not have it, before and after.
+            let unwritten = new.as_ref().is_some_and(|new| new.symlink_metadata().is_err());
+            let nothing_to_remove = new.is_none() && (stamp.is_none() || facts.host == HostFile::Other);
+            if !unwritten && !nothing_to_remove {
+                changes.push(Change { path: path.clone(), expected: stamp, new });
+            }
+        }
+        changes
+    }
+
+    /// As git does for a submodule whose files are not there.
+    fn make_gitlink_directories(&self, root: &Path) -> std::io::Result<()> {
+        let links =
+            self.facts.iter().filter(|(path, facts)| facts.is_committed_change() && self.is_gitlink(path));
+        for (path, _) in links {
+            let root = palisade_host::beneath::root(root)?;
+            palisade_host::beneath::enter(root.as_fd(), path, palisade_host::beneath::Missing::Make)?;
+        }
+        Ok(())
+    }
+
+    /// What both sides have in common from now on, unless that is what it was.
+    async fn new_base(&self, repository: &Repository) -> Result<Option<ObjectId>, GitError> {
+        let is_settled = |path: &Path| {
+            let decision = self.decisions.get(path);
+            matches!(decision, Some(FileDecision::Equal | FileDecision::Write(_) | FileDecision::TakeBack(_)))
+        };
+        let brought = repository.tree_diff(&self.work.base, &self.work.sandbox).await?;
+        let (settled, open): (Vec<&TreeChange>, Vec<&TreeChange>) =
+            brought.iter().partition(|change| is_settled(&change.path));
+        if settled.is_empty() {
+            return Ok(None);
+        }
+        if open.is_empty() {
+            return Ok(Some(self.work.sandbox.clone()));
+        }
+        repository
+            .tree_with(&self.work.base, settled.iter().map(|change| (change.path.as_path(), &change.after)))
+            .await
+            .map(Some)
+    }
+}
+
+impl Repository {
+    /// A tree with other contents at some paths.
+    pub(crate) async fn tree_with<'c>(
+        &self,
+        tree: &ObjectId,
+        changes: impl Iterator<Item = (&'c Path, &'c Content)>,
+    ) -> Result<ObjectId, GitError> {
+        let index = self.places().own.join("palisade-tree-index");
+        let _ = crate::index_lock::remove(&index);
+        let _ = crate::index_lock::remove(&index.with_extension("lock"));
+        self.git(["read-tree", tree.as_str()]).index(&index).bytes().await?;
+        let mut entries = Vec::new();
+        for (path, content) in changes {
+            let (mode, id) = match content {
+                Some(entry) => (entry.mode.as_str(), entry.id.as_str().to_owned()),
+                None => ("0", "0".repeat(tree.as_str().len())),
+            };
+            entries.extend(format!("{mode} {id}\t").into_bytes());
+            entries.extend_from_slice(path.as_os_str().as_bytes());
+            entries.push(0);
+        }
+        let update = self.git(["update-index", "-z", "--replace", "--index-info"]);
+        update.index(&index).input(entries).bytes().await?;
+        let written = self.git(["write-tree"]).index(&index).text().await?;
+        let _ = crate::index_lock::remove(&index);
+        crate::facts::object("write-tree", &written)
+    }
+}
+
+fn place(source: std::io::Error) -> GitError {
+    GitError::Io { what: "write the files".into(), source }
+}
+
+fn step(source: std::io::Error) -> GitError {
+    GitError::Io { what: "carry on".into(), source }
+}
+
+/// A directory of our own on the working tree's file system, where new files are made and old ones are kept.
+#[derive(Debug)]
+struct Stage {
+    directory: PathBuf,
+}
+
+impl Stage {
+    const NAME: &str = "palisade-stage";
+
+    async fn make(repository: &Repository) -> Result<Self, GitError> {
+        let (own, root) = (&repository.places().own, repository.directory().as_path());
+        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
+        let near = match (device(own), device(root)) {
+            (Ok(own), Ok(root)) => own == root,
+            _ => true,
+        };
+        let directory = if near { own.join(Self::NAME) } else { root.join(format!(".{}", Self::NAME)) };
+        if directory.exists() {
+            rescue(repository, &directory).await?;
+            palisade_host::tree::remove(&directory).map_err(place)?;
+        }
+        let stage = Self { directory };
+        for directory in [stage.committed(), stage.uncommitted(), stage.parked()] {
+            std::fs::create_dir_all(directory).map_err(place)?;
+        }
+        Ok(stage)
+    }
+
+    fn committed(&self) -> PathBuf {
+        self.directory.join("committed")
+    }
+
+    fn uncommitted(&self) -> PathBuf {
+        self.directory.join("uncommitted")
+    }
+
+    fn parked(&self) -> PathBuf {
+        self.directory.join("parked")
+    }
+
+    fn index(&self) -> PathBuf {
+        self.directory.join("index")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The next one removes what stays.
+        let _ = palisade_host::tree::remove(&self.directory);
+    }
+}
+
+/// A run that was killed may have left a file of the user's that it had just taken out. What git does not know of is
+/// put beside the user's own files; the rest is in git.
+async fn rescue(repository: &Repository, stage: &Path) -> Result<(), GitError> {
+    let mut files = Vec::new();
+    for part in ["committed", "uncommitted", "parked"] {
+        let mut pending = vec![stage.join(part)];
+        while let Some(directory) = pending.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => pending.push(entry.path()),
+                    Ok(kind) if kind.is_file() => files.push((part, entry.path())),
+                    _ => {}
+                }
+            }
+        }
+    }
+    for (part, path) in files {
+        let hash = ["hash-object".into(), "--no-filters".into(), "--".into(), path.clone().into_os_string()];
+        let id = repository.git(hash).text().await?;
+        if repository.git(["cat-file", "-e", &id]).succeeds().await? {
+            continue;
+        }
+        let relative = path.strip_prefix(stage.join(part)).unwrap_or(&path);
+        let mut name = if part == "parked" { "removed-file".into() } else { relative.as_os_str().to_owned() };
+        name.push(format!(".palisade-saved-{}", &id[..10.min(id.len())]));
+        let target = repository.directory().as_path().join(name);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent).map_err(place)?;
+        }
+        tracing::warn!(file = %target.display(), "an interrupted sync had taken out this file");
+        std::fs::rename(&path, target).map_err(place)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Paths in which two trees differ.
+
+use crate::facts::object;
+use crate::git::{GitError, Repository};
+use crate::refs::ObjectId;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a tree may hold at a path, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EntryMode {
+    File,
+    Executable,
+    Link,
+    /// Another repository, of which only a commit is named.
+    Gitlink,
+}
+
+impl EntryMode {
+    fn parse(text: &str) -> Option<Option<Self>> {
+        Some(Some(match text {
+            "000000" => return Some(None),
+            "100755" => Self::Executable,
+            "120000" => Self::Link,
+            "160000" => Self::Gitlink,
+            _ if text.starts_with("100") => Self::File,
+            _ => return None,
+        }))
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Gitlink => "160000",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TreeEntry {
+    pub(crate) mode: EntryMode,
+    pub(crate) id: ObjectId,
+}
+
+/// A path where two trees differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TreeChange {
+    pub(crate) path: PathBuf,
+    pub(crate) before: Option<TreeEntry>,
+    pub(crate) after: Option<TreeEntry>,
+}
+
+impl Repository {
+    /// The paths in which two trees differ, in git's order. Commits stand for their trees.
+    pub(crate) async fn tree_diff(
+        &self,
+        from: &ObjectId,
+        to: &ObjectId,
+    ) -> Result<Arc<[TreeChange]>, GitError> {
+        if from == to {
+            return Ok(Arc::default());
+        }
+        if let Some(known) = self.answers().difference(from, to) {
+            return Ok(known);
+        }
+        let options = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index"];
+        // With an end of the ids, so that git takes nothing for a path.
+        let arguments = options.into_iter().chain([from.as_str(), to.as_str(), "--"]);
+        let answer = self.git(arguments).modest().bytes().await?;
+        let found = parse(&answer).ok_or_else(|| unknown_format("diff-tree"))?;
+        Ok(self.answers().remember_difference(from, to, found))
+    }
+
+    /// What is staged: the paths in which the index differs from a commit. Unmerged paths have no `after`.
+    pub(crate) async fn staged(&self, commit: &ObjectId) -> Result<Vec<TreeChange>, GitError> {
+        let options = ["diff-index", "--cached", "-z", "--raw", "--no-renames", "--full-index"];
+        let arguments = options.into_iter().chain([commit.as_str(), "--"]);
+        let answer = self.git(arguments).env("GIT_OPTIONAL_LOCKS", "0").bytes().await?;
+        parse(&answer).ok_or_else(|| unknown_format("diff-index"))
+    }
+
+    /// The tree of each commit.
+    pub(crate) async fn trees_of(&self, commits: &[&ObjectId]) -> Result<Vec<ObjectId>, GitError> {
+        let questions: String = commits.iter().map(|id| format!("{id}^{{tree}}\n")).collect();
+        let answer = self.git(["cat-file", "--batch-check=%(objectname)"]).input(questions).text().await?;
+        let trees: Vec<ObjectId> =
+            answer.lines().map(|line| object("cat-file", line)).collect::<Result<_, _>>()?;
+        if trees.len() == commits.len() { Ok(trees) } else { Err(unknown_format("cat-file")) }
+    }
+
+    /// How many bytes of files writing these entries would take.
+    pub(crate) async fn weigh(&self, entries: impl Iterator<Item = &TreeEntry>) -> Result<u64, GitError> {
+        let ids: Vec<&str> =
+            entries.filter(|entry| entry.mode != EntryMode::Gitlink).map(|entry| entry.id.as_str()).collect();
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let question = ["cat-file", "--batch-check=%(objectsize)", "--buffer"];
+        let answer = self.git(question).input(ids.join("\n") + "\n").text().await?;
+        Ok(answer.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add))
+    }
+}
+
+fn unknown_format(what: &str) -> GitError {
+    GitError::Answer { what: what.into(), answer: "an unknown format".into() }
+}
+
+/// `:old-mode new-mode old-id new-id letter NUL path NUL`, again and again, and nothing else.
+fn parse(mut bytes: &[u8]) -> Option<Vec<TreeChange>> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let mut words = bytes.splitn(3, |byte| *byte == 0);
+        let (header, path) = (words.next()?, words.next()?);
+        bytes = words.next()?;
+        let header = std::str::from_utf8(header).ok()?.strip_prefix(':')?;
+        let fields: Vec<&str> = header.split(' ').collect();
+        let [old_mode, new_mode, old, new, _letter] = fields[..] else { return None };
+        let entry = |mode: &str, id: &str| -> Option<Option<TreeEntry>> {
+            let id = ObjectId::parse(id)?;
+            Some(EntryMode::parse(mode)?.map(|mode| TreeEntry { mode, id }))
+        };
+        let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+        found.push(TreeChange { path, before: entry(old_mode, old)?, after: entry(new_mode, new)? });
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_read_with_both_sides() {
+        let (old, new, none) = ("1".repeat(40), "2".repeat(40), "0".repeat(40));
+        let bytes = format!(
+            ":100644 100755 {old} {new} M\0a b\0:100664 000000 {old} {none} D\0gone\0:000000 160000 {none} {new} A\0new\0"
+        );
+        let entry = |mode, id: &str| Some(TreeEntry { mode, id: ObjectId::parse(id).unwrap() });
+        let change = |path: &str, before, after| TreeChange { path: path.into(), before, after };
+        assert_eq!(
+            parse(bytes.as_bytes()).unwrap(),
+            [
+                change("a b", entry(EntryMode::File, &old), entry(EntryMode::Executable, &new)),
+                change("gone", entry(EntryMode::File, &old), None),
+                change("new", None, entry(EntryMode::Gitlink, &new)),
+            ]
+        );
+        assert_eq!(parse(b"").unwrap(), []);
+        for other in ["nonsense\0path\0", ":1 2 3 4 M\0path", ":1 2 3 4 M\0", "1 2\n"] {
+            assert_eq!(parse(other.as_bytes()), None, "{other:?}");
+        }
+    }
+}
