@@ -5,11 +5,12 @@
 mod reception;
 
 use crate::error::AgentError;
-use crate::homecoming::Which;
-use crate::workshop::{AgentSandbox, Workshop, tree};
+use crate::service::{AgentSandbox, AgentService, repository};
 use palisade_core::{GuestPath, HostPath};
 use palisade_engine::{Connection, CopyLimits, Landing, Received, Skipped, Tally, Top, receive};
-use palisade_workspace::{ArtifactPath, Autorun, BranchName, Place, Progress};
+use palisade_workspace::{
+    ArtifactPath, Autorun, BranchName, BranchSelection, ExchangeError, HostTree, Progress, TransferLimits,
+};
 use reception::Guarded;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const OURS: [&str; 2] = [".worktrees", ".envrc"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactsRequest {
-    pub which: Which,
+    pub selection: BranchSelection,
     /// These, or all that git ignores.
     pub paths: Vec<ArtifactPath>,
     /// For all of it together.
@@ -57,50 +58,54 @@ pub struct Brought {
     pub autorun: Vec<Autorun>,
 }
 
-impl Workshop<'_> {
+impl AgentService<'_> {
     pub async fn artifacts(
         &self,
         sandbox: &AgentSandbox,
         request: &ArtifactsRequest,
         mut progress: impl FnMut(Progress),
     ) -> Result<Vec<Artifacts>, AgentError> {
-        let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let here = Place::find(&self.git, &sandbox.record.repository).await?;
-        let mut limits = request.limits;
-        let mut all = Vec::new();
-        for (inside, branch) in self.trees(sandbox, &connection, &request.which).await? {
-            let there = match branch == here.branch {
-                true => Some(here.root.clone()),
-                false => here.repository.tree_at(&branch).await?,
-            };
-            let Some(there) = there else {
-                all.push(Artifacts { branch, place: None, brought: Brought::default() });
-                continue;
-            };
-            let bringing = Bringing { sandbox, connection: &connection, inside: &inside };
-            let target = Place::find(&self.git, &there).await?;
-            let brought = bringing.bring(&target, &request.paths, &mut limits, &mut progress).await?;
-            all.push(Artifacts { branch, place: Some(target.root), brought });
-        }
-        Ok(all)
+        let here = HostTree::find(&self.git, &self.locate(sandbox).await?).await?;
+        self.with_running(sandbox, async |connection| {
+            let mut limits = request.limits;
+            let mut all = Vec::new();
+            for (inside, branch) in self.trees(sandbox, connection, &request.selection).await? {
+                let target = match here.branch.as_ref() == Some(&branch) {
+                    true => Some(here.clone()),
+                    false => here.other_with(&self.git, &branch).await?,
+                };
+                let Some(target) = target else {
+                    all.push(Artifacts { branch, place: None, brought: Brought::default() });
+                    continue;
+                };
+                let bringing = Bringing { sandbox, connection, inside: &inside, limits: self.limits };
+                let brought = bringing.bring(&target, &request.paths, &mut limits, &mut progress).await?;
+                all.push(Artifacts { branch, place: Some(target.root), brought });
+            }
+            Ok(all)
+        })
+        .await
     }
 
     async fn trees(
         &self,
         sandbox: &AgentSandbox,
         connection: &Connection,
-        which: &Which,
+        selection: &BranchSelection,
     ) -> Result<Vec<(GuestPath, BranchName)>, AgentError> {
         let workspace = &connection.layout.workspace;
-        let mut trees = tree(connection, workspace).trees().await?.trees;
-        match which {
-            Which::All => return Ok(trees),
-            Which::Main => trees.retain(|(path, _)| path.as_str() == workspace),
-            Which::Worktree(branch) => trees.retain(|(_, name)| name == branch),
+        let survey = repository(connection, self.limits).survey().await?;
+        let trees = survey.ok_or(ExchangeError::NoRepositoryInside)?.main.trees.into_iter();
+        let mut trees: Vec<(GuestPath, BranchName)> =
+            trees.filter_map(|tree| Some((tree.path, tree.branch?))).collect();
+        match selection {
+            BranchSelection::All => return Ok(trees),
+            BranchSelection::Main => trees.retain(|(path, _)| path.as_str() == workspace),
+            BranchSelection::Worktree(branch) => trees.retain(|(_, name)| name == branch),
         }
         if trees.is_empty() {
-            let branch = match which {
-                Which::Worktree(branch) => branch.to_string(),
+            let branch = match selection {
+                BranchSelection::Worktree(branch) => branch.to_string(),
                 _ => workspace.clone(),
             };
             return Err(AgentError::NoWorktree { name: sandbox.name().clone(), branch });
@@ -113,19 +118,20 @@ struct Bringing<'a> {
     sandbox: &'a AgentSandbox,
     connection: &'a Connection,
     inside: &'a GuestPath,
+    limits: TransferLimits,
 }
 
 impl Bringing<'_> {
     async fn bring(
         &self,
-        target: &Place,
+        target: &HostTree,
         paths: &[ArtifactPath],
         limits: &mut CopyLimits,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Brought, AgentError> {
         let root = target.root.as_path();
         let failed = |what: &str| AgentError::io(format!("{what} {}", root.display()));
-        let memory = target.repository.memory(self.sandbox.name().as_str());
+        let memory = target.repository.memory(self.sandbox.row.id().as_str());
         let memory = memory.map_err(failed("what was brought before to"))?;
         let memory = memory.ok_or_else(|| AgentError::ArtifactsBusy { root: target.root.clone() })?;
         let (items, strange) = match paths {
@@ -172,7 +178,8 @@ impl Bringing<'_> {
 
     /// All that git ignores, but for what is there because we put it there.
     async fn listed(&self) -> Result<(Vec<ArtifactPath>, usize), AgentError> {
-        let (mut items, strange) = tree(self.connection, self.inside.as_str()).ignored().await?;
+        let inside = repository(self.connection, self.limits).at(self.inside.as_str());
+        let (mut items, strange) = inside.ignored().await?;
         let sent = &self.sandbox.record.env_files;
         items.retain(|item| {
             let path = item.to_path();

@@ -1,19 +1,18 @@
-//! Work that comes into refs by itself, and the account of every sync. Nothing here touches a working tree or a branch
-//! of the user's: what has come waits in `refs/palisade/<name>/` until somebody asks for it with `agent sync`.
+//! Work that is archived by itself, and the account of every sync. Nothing here touches a working tree or a branch of the
+//! user's: what was archived waits until the user asks for it with `agent sync`.
 
 use crate::error::AgentError;
-use crate::homecoming::{AGAIN, HostSide, survey};
-use crate::workshop::{AgentSandbox, Workshop, first_the_other};
+use crate::service::{AgentSandbox, AgentService};
 use palisade_core::{Event, MovedRef, SyncTrigger};
 use palisade_engine::EngineError;
 use palisade_store::EVENTS_KEPT;
-use palisade_workspace::Repository;
+use palisade_workspace::{ArchiveReason, ArchiveReport, CommitsOutcome, ExchangeReport};
 use serde::Serialize;
 
 /// More refs are not named one by one in an account.
-const MOST_REFS: usize = 64;
+const MAX_REFS: usize = 64;
 /// The longest account of a failure.
-const MOST_WORDS: usize = 2000;
+const MAX_REASON: usize = 2000;
 
 /// One sync, or one that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,40 +27,23 @@ pub struct SyncEntry {
     pub error: Option<String>,
 }
 
-impl Workshop<'_> {
-    /// Brings everything into refs, and records that, or why it could not be. What moved.
-    pub async fn sync_refs(
+impl AgentService<'_> {
+    /// Archives everything, and records that, or why it could not be.
+    pub async fn archive(
         &self,
         sandbox: &AgentSandbox,
         trigger: SyncTrigger,
-    ) -> Result<Vec<MovedRef>, AgentError> {
-        let brought = self.bring(sandbox).await;
-        self.note_sync(sandbox, trigger, &brought);
-        brought
-    }
-
-    async fn bring(&self, sandbox: &AgentSandbox) -> Result<Vec<MovedRef>, AgentError> {
-        let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
-        let refs = sandbox.refs();
-        let hosts = async {
-            let repository = first_the_other(Repository::find(&self.git, &sandbox.record.repository)).await?;
-            let side = HostSide::hold(&repository, &refs).await?;
-            Ok::<_, AgentError>((repository, side))
+    ) -> Result<ArchiveReport, AgentError> {
+        let archived = async {
+            let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
+            self.exchange(sandbox, &connection, async |exchange| {
+                Ok(exchange.archive(ArchiveReason::Background).await?)
+            })
+            .await
         };
-        let (early, hosts) = tokio::join!(survey(&connection), hosts);
-        let (repository, side) = hosts?;
-        let mut seen = side.trusts(early, &connection).await?;
-        self.fetch(sandbox, &connection, &repository, &side.known, &seen).await?;
-        let mut after = repository.known(&refs).await?;
-        for _ in 0..AGAIN {
-            if !seen.is_outdated(&refs, &after) {
-                break;
-            }
-            seen = survey(&connection).await?;
-            self.fetch(sandbox, &connection, &repository, &after, &seen).await?;
-            after = repository.known(&refs).await?;
-        }
-        Ok(repository.moved(&refs, &side.known, &after).await?)
+        let archived = archived.await;
+        self.note_sync(sandbox, trigger, &archived.as_ref().map(|report| archive_refs(report)));
+        archived
     }
 
     /// A sync that moved nothing is not worth a line. One that cannot be recorded has happened all the same.
@@ -69,13 +51,13 @@ impl Workshop<'_> {
         &self,
         sandbox: &AgentSandbox,
         trigger: SyncTrigger,
-        brought: &Result<Vec<MovedRef>, AgentError>,
+        moved: &Result<Vec<MovedRef>, &AgentError>,
     ) {
-        let event = match brought {
+        let event = match moved {
             Ok(moved) if moved.is_empty() => return,
-            Ok(moved) => Event::Synced { trigger, refs: moved.iter().take(MOST_REFS).cloned().collect() },
+            Ok(moved) => Event::Synced { trigger, refs: moved.iter().take(MAX_REFS).cloned().collect() },
             Err(error) => {
-                let reason = error.to_string().chars().take(MOST_WORDS).collect();
+                let reason = error.to_string().chars().take(MAX_REASON).collect();
                 Event::SyncFailed { trigger, reason }
             }
         };
@@ -97,4 +79,34 @@ impl Workshop<'_> {
         };
         Ok(events.into_iter().filter_map(|stored| entry(stored.at, stored.event)).collect())
     }
+}
+
+/// The refs of new archives.
+fn archive_refs(report: &ArchiveReport) -> Vec<MovedRef> {
+    let archive = report.archive().into_iter();
+    archive
+        .map(|archive| MovedRef {
+            name: archive.reference.clone(),
+            from: None,
+            to: Some(archive.commit.to_string()),
+            commits: archive.commits,
+        })
+        .collect()
+}
+
+/// The refs that a sync has moved.
+pub(crate) fn moved_refs(report: &ExchangeReport) -> Vec<MovedRef> {
+    let mut moved = archive_refs(&report.archived);
+    for branch in &report.sync.branches {
+        let (name, commits) = match &branch.commits {
+            CommitsOutcome::Moved { count, .. } | CommitsOutcome::Merged { count } => {
+                (branch.name.full(), *count)
+            }
+            CommitsOutcome::Created { count, name } => (format!("refs/heads/{name}"), *count),
+            CommitsOutcome::Nothing | CommitsOutcome::Waiting(_) => continue,
+        };
+        let text = |id: &Option<palisade_workspace::ObjectId>| id.as_ref().map(ToString::to_string);
+        moved.push(MovedRef { name, from: text(&branch.from), to: text(&branch.to), commits });
+    }
+    moved
 }

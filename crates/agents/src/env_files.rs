@@ -1,43 +1,53 @@
 //! Files beside the code that git does not carry, `.env` above all: into the sandbox, out of the agent's commits, and on
-//! to direnv. They are counted and named; what is in them is nobody's business.
+//! to direnv. They are counted and named; their contents are never shown.
 
-use crate::arrival::Step;
 use crate::error::AgentError;
 use crate::inside::run_inside;
+use crate::start::Step;
 use palisade_core::{FilePattern, HostPath, Layout, printable};
 use palisade_engine::{Connection, copy_in};
-use palisade_workspace::{Facts, GitError};
+use palisade_workspace::{GitError, HostTree};
 use std::ffi::OsStr;
 
-/// Sends the files that match, and gives their names.
-pub(crate) async fn send(
-    connection: &Connection,
-    facts: &Facts,
-    patterns: &[FilePattern],
-    tell: &mut dyn FnMut(Step),
-) -> Result<Vec<String>, AgentError> {
-    let mut sent = Vec::new();
-    for name in matching(facts, patterns).await? {
-        if !is_plain(&facts.root, &name) {
-            tell(Step::NotSent(printable(&name)));
-            continue;
-        }
-        sent.push(name);
-    }
-    if !sent.is_empty() {
-        let script = include_str!("exclude.sh");
-        run_inside(connection, &connection.layout, "keeping them out of commits", script, &sent, &[]).await?;
-    }
-    for name in &sent {
-        let target = format!("{}/{name}", connection.layout.workspace);
-        copy_in(&connection.client, facts.root.join(name).as_path(), &target).await?;
-    }
-    tell(Step::EnvFiles(sent.clone()));
-    Ok(sent)
+/// The files of the host that match, by their paths from the top: those that git neither carries nor is about to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct EnvFiles {
+    pub(crate) plain: Vec<String>,
+    /// What matches and is a link, or lies behind one.
+    pub(crate) others: Vec<String>,
 }
 
-/// What git knows of and does not carry, whether it is ignored or only not added.
-async fn matching(facts: &Facts, patterns: &[FilePattern]) -> Result<Vec<String>, GitError> {
+impl EnvFiles {
+    pub(crate) async fn find(host: &HostTree, patterns: &[FilePattern]) -> Result<Self, GitError> {
+        let names = matching(host, patterns).await?;
+        let (plain, others) = names.into_iter().partition(|name| is_plain(&host.root, name));
+        Ok(Self { plain, others })
+    }
+}
+
+/// Sends the files into the sandbox, and keeps them out of the agent's commits.
+pub(crate) async fn send(
+    connection: &Connection,
+    root: &HostPath,
+    files: &EnvFiles,
+    tell: &mut (dyn FnMut(Step) + Send),
+) -> Result<(), AgentError> {
+    files.others.iter().for_each(|name| tell(Step::NotSent(printable(name))));
+    if !files.plain.is_empty() {
+        let script = include_str!("exclude.sh");
+        run_inside(connection, &connection.layout, "keeping them out of commits", script, &files.plain, &[])
+            .await?;
+    }
+    for name in &files.plain {
+        let target = format!("{}/{name}", connection.layout.workspace);
+        copy_in(&connection.client, root.join(name).as_path(), &target).await?;
+    }
+    tell(Step::EnvFiles(files.plain.clone()));
+    Ok(())
+}
+
+/// What git does not carry, whether it is ignored or only not added.
+async fn matching(host: &HostTree, patterns: &[FilePattern]) -> Result<Vec<String>, GitError> {
     if patterns.is_empty() {
         return Ok(Vec::new());
     }
@@ -47,7 +57,7 @@ async fn matching(facts: &Facts, patterns: &[FilePattern]) -> Result<Vec<String>
         let options = ["ls-files", "-z"].iter().chain(kind).chain(&["--exclude-standard", "--"]);
         let specs = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
         let arguments = options.map(|word| (*word).to_owned()).chain(specs);
-        let listed = facts.repository.git(arguments).text().await?;
+        let listed = host.repository.git(arguments).text().await?;
         names.extend(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned));
     }
     names.sort_unstable();

@@ -3,7 +3,7 @@
 use crate::login::LoginError;
 use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, SandboxName};
 use palisade_engine::EngineError;
-use palisade_workspace::{Change, GitError, GitVersion, InsideError, NotUsable};
+use palisade_workspace::{Change, ExchangeError, GitError, GitVersion, NotUsable, SandboxError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -15,18 +15,32 @@ pub enum AgentError {
     Uncommitted { root: HostPath, changes: Vec<Change> },
     #[error("{} has a name from which no sandbox's can be made", .root.as_path().display())]
     NoName { root: HostPath },
-    #[error("sandbox '{name}' is none of an agent's")]
+    #[error("sandbox '{name}' was not made for an agent")]
     NotAnAgents { name: SandboxName },
     #[error("sandbox '{name}' belongs to another repository: {}", .other.as_path().display())]
     OtherRepository { name: SandboxName, other: HostPath },
-    #[error("sandbox '{name}' has work that is not on the host: {what}")]
-    Unsynced { name: SandboxName, what: String },
+    #[error("the repository of sandbox '{name}' is not at {} any more", .was.as_path().display())]
+    RepositoryGone { name: SandboxName, was: HostPath },
+    #[error("{agent} has no conversation in {directory} to continue")]
+    NoConversation { agent: String, directory: String },
+    #[error("there is no archive '{reference}'")]
+    NoArchive { reference: String },
+    #[error("'{reference}' may be any of several archives: {}", .references.join(", "))]
+    SeveralArchives { reference: String, references: Vec<String> },
+    #[error("this is a partial clone: some objects that the sandbox needs are not here")]
+    PartialClone,
+    #[error("there is no git repository in the workspace of the sandbox")]
+    NoRepositoryInside,
+    #[error("the files in the sandbox keep changing while they are looked at")]
+    Restless,
+    #[error("git does not take the sandbox's objects: {0}")]
+    Objects(String),
     #[error(transparent)]
     Login(#[from] LoginError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
-    Inside(#[from] InsideError),
+    Inside(#[from] SandboxError),
     #[error("there is no worktree '{branch}' in sandbox '{name}'")]
     NoWorktree { name: SandboxName, branch: String },
     #[error("another sync is bringing artifacts to {}", .root.as_path().display())]
@@ -35,12 +49,17 @@ pub enum AgentError {
     Io { what: String, source: std::io::Error },
 }
 
-impl From<NotUsable> for AgentError {
-    /// A git that cannot be used is no fault of the repository's.
-    fn from(error: NotUsable) -> Self {
+impl From<ExchangeError> for AgentError {
+    fn from(error: ExchangeError) -> Self {
         match error {
-            NotUsable::Git(git @ (GitError::Old { .. } | GitError::NotStarted { .. })) => Self::Git(git),
-            other => Self::Repository(other),
+            ExchangeError::Host(error) => error.into(),
+            ExchangeError::Git(error) => Self::Git(error),
+            ExchangeError::Sandbox(error) => Self::Inside(error),
+            ExchangeError::Receive(error) => Self::Objects(error.to_string()),
+            ExchangeError::Send(_) => Self::PartialClone,
+            ExchangeError::Uncommitted { root, changes } => Self::Uncommitted { root, changes },
+            ExchangeError::NoRepositoryInside => Self::NoRepositoryInside,
+            ExchangeError::Restless => Self::Restless,
         }
     }
 }
@@ -81,7 +100,14 @@ impl Diagnostic for AgentError {
             Self::NoName { .. } => "no-name",
             Self::NotAnAgents { .. } => "not-an-agents-sandbox",
             Self::OtherRepository { .. } => "other-repository",
-            Self::Unsynced { .. } => "unsynced-work",
+            Self::RepositoryGone { .. } => "repository-gone",
+            Self::NoConversation { .. } => "conversation-not-found",
+            Self::NoArchive { .. } => "archive-not-found",
+            Self::SeveralArchives { .. } => "archive-ambiguous",
+            Self::PartialClone => "partial-clone",
+            Self::NoRepositoryInside => "git-inside",
+            Self::Restless => "sandbox-restless",
+            Self::Objects(_) => "objects-refused",
             Self::Login(error) => error.code(),
             Self::Git(GitError::Old { .. }) => "git-too-old",
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
@@ -103,12 +129,21 @@ impl Diagnostic for AgentError {
             | Self::NotAnAgents { .. }
             | Self::OtherRepository { .. }
             | Self::ArtifactsBusy { .. }
-            | Self::Unsynced { .. } => ExitCode::Conflict,
+            | Self::PartialClone
+            | Self::Restless
+            | Self::RepositoryGone { .. } => ExitCode::Conflict,
+            Self::NoArchive { .. } | Self::NoConversation { .. } => ExitCode::NotFound,
+            Self::SeveralArchives { .. } => ExitCode::Usage,
+            Self::Inside(error) if error.is_timeout() => ExitCode::Timeout,
             Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
-            Self::Git(GitError::Slow { .. }) | Self::Inside(InsideError::Slow { .. }) => ExitCode::Timeout,
+            Self::Git(GitError::Slow { .. }) => ExitCode::Timeout,
             Self::NoName { .. } => ExitCode::Usage,
             Self::NoWorktree { .. } => ExitCode::NotFound,
-            Self::Git(_) | Self::Inside(_) | Self::Io { .. } => ExitCode::Failed,
+            Self::Git(_)
+            | Self::Inside(_)
+            | Self::NoRepositoryInside
+            | Self::Objects(_)
+            | Self::Io { .. } => ExitCode::Failed,
         }
     }
 
@@ -119,16 +154,41 @@ impl Diagnostic for AgentError {
             Self::Login(error) => error.hints(),
             Self::Repository(error) => one(error.hint().into()),
             Self::Uncommitted { .. } => {
-                one("commit or stash them, or go on with what is committed: --allow-dirty".into())
+                vec![
+                    "commit or stash them".into(),
+                    "or send them in as they are: --include-changes".into(),
+                    "or leave them out: --allow-dirty".into(),
+                ]
             }
             Self::NoName { .. } => one("give one: --name NAME".into()),
             Self::NotAnAgents { name } => {
                 one(format!("choose another name with --name, or remove it: palisade rm {name}"))
             }
             Self::OtherRepository { .. } => one("choose another name with --name".into()),
-            Self::Unsynced { name, .. } => vec![
-                format!("bring it home: palisade agent sync {name}"),
-                format!("or give it up by name: --discard {name}"),
+            Self::RepositoryGone { name, was } => vec![
+                "if you have moved it, run this command in the place where it is now".into(),
+                format!(
+                    "if it was a worktree that you have removed, make it again: git worktree add {} BRANCH",
+                    was.as_path().display()
+                ),
+                format!(
+                    "if it is gone, give up what is in the sandbox: palisade agent rm {name} --discard {name}"
+                ),
+            ],
+            Self::NoConversation { .. } => one("begin one: leave --resume out".into()),
+            Self::NoArchive { .. } => one("list them: palisade agent history".into()),
+            Self::SeveralArchives { .. } => one("name one of them in full".into()),
+            Self::PartialClone => {
+                one("bring the missing objects first: git fetch --refetch --no-filter, then try again".into())
+            }
+            Self::NoRepositoryInside => vec![
+                "put one there with: palisade agent start".into(),
+                "or look at the files with: palisade shell, palisade cp".into(),
+            ],
+            Self::Restless => one("wait until the agent is idle, then try again".into()),
+            Self::Git(GitError::IndexLocked { .. }) => vec![
+                "wait for that process to end, then try again".into(),
+                "if no git process runs there, it was left by a crash: remove the file".into(),
             ],
             Self::ArtifactsBusy { .. } => one("wait for it, then try again".into()),
             Self::NoWorktree { name, .. } => one(format!("list them: palisade agent worktree ls {name}")),
@@ -138,7 +198,7 @@ impl Diagnostic for AgentError {
                 install_git(),
             ],
             Self::Git(GitError::NotStarted { .. }) => vec![install_git()],
-            Self::Git(_) | Self::Inside(_) | Self::Io { .. } => Vec::new(),
+            Self::Git(_) | Self::Inside(_) | Self::Objects(_) | Self::Io { .. } => Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::AgentError;
 use palisade_core::{Layout, printable};
 use palisade_engine::Connection;
 use palisade_protocol::{ExecRequest, Exit};
-use palisade_workspace::InsideError;
+use palisade_workspace::SandboxError;
 
 /// More than any of them says.
 const MOST: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(crate) async fn run_inside(
         cwd: layout.workspace.clone().into_bytes(),
         ..ExecRequest::default()
     };
-    let failed = |said: String| InsideError::Failed { what, said };
+    let failed = |said: String| SandboxError::Failed { what, message: said };
     let output = connection.client.exec_collect(request, MOST).await;
     let output = output.map_err(|error| failed(error.to_string()))?;
     if output.exit != Exit::Code(0) {

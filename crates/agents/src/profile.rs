@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// In a profile's task command, the word that the task takes the place of.
 const TASK: &str = "{task}";
+/// In its other commands, the word that a conversation's id takes the place of.
+const CONVERSATION: &str = "{conversation}";
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,9 +21,15 @@ pub struct Profile {
     pub interactive: Vec<String>,
     /// With the task in the place of the word `{task}`.
     pub task: Vec<String>,
-    /// Added to the interactive command to go on with the last conversation.
+    /// Added to the interactive command to continue a conversation, with its id in the place of `{conversation}`.
     #[serde(default)]
     pub resume: Vec<String>,
+    /// Continues a conversation with a task and ends.
+    #[serde(default)]
+    pub resume_task: Vec<String>,
+    /// The files below the home in which it keeps its conversations; their names end with the id.
+    #[serde(default)]
+    pub conversations: Option<String>,
     /// Why it is right here that it asks for no permission.
     pub unattended: String,
     /// Hosts that it cannot work without.
@@ -149,14 +157,34 @@ impl Profile {
         if self.task.iter().filter(|word| *word == TASK).count() != 1 {
             return Some(("task", format!("needs the word {TASK} once")));
         }
+        let resume_task = &self.resume_task;
+        if !resume_task.is_empty() && resume_task.iter().filter(|word| *word == TASK).count() != 1 {
+            return Some(("resume_task", format!("needs the word {TASK} once")));
+        }
+        let names_id = |words: &[String]| words.iter().any(|word| word == CONVERSATION);
+        if self.conversations.is_none() && (names_id(&self.resume) || names_id(resume_task)) {
+            return Some((
+                "conversations",
+                "is missing: it says where the ids of conversations are found".into(),
+            ));
+        }
         let bad = self.home.iter().find(|file| !is_below(&file.path))?;
         Some(("home", format!("has a file that is not below the home: {}", bad.path.escape_debug())))
     }
 
-    /// The command for a person, from the start or from where the last one ended.
-    pub fn interactive_command(&self, resume: bool) -> Vec<String> {
-        let rest = if resume { self.resume.as_slice() } else { &[] };
-        self.interactive.iter().chain(rest).cloned().collect()
+    /// The command for a person, from the start or from where a conversation ended.
+    pub fn interactive_command(&self, begin: &Begin) -> Vec<String> {
+        match begin {
+            Begin::New => self.interactive.clone(),
+            Begin::Resume(id) => {
+                self.interactive.iter().chain(&self.resume).map(|word| with_id(word, id)).collect()
+            }
+        }
+    }
+
+    /// Whether it can continue a conversation with a task.
+    pub fn can_resume_with_task(&self) -> bool {
+        !self.resume_task.is_empty()
     }
 
     /// The files of the home for somebody who is signed in by these variables.
@@ -172,9 +200,30 @@ impl Profile {
     }
 
     /// The command that works on one task and ends.
-    pub fn task_command(&self, task: &str) -> Vec<String> {
-        self.task.iter().map(|word| if word == TASK { task.to_owned() } else { word.clone() }).collect()
+    pub fn task_command(&self, task: &str, begin: &Begin) -> Vec<String> {
+        let with_task = |word: &String| if word == TASK { task.to_owned() } else { word.clone() };
+        match begin {
+            Begin::New => self.task.iter().map(with_task).collect(),
+            Begin::Resume(id) => {
+                self.resume_task.iter().map(|word| with_id(word, id)).map(|word| with_task(&word)).collect()
+            }
+        }
     }
+}
+
+fn with_id(word: &str, id: &Option<String>) -> String {
+    match id {
+        Some(id) if word == CONVERSATION => id.clone(),
+        _ => word.to_owned(),
+    }
+}
+
+/// How an agent begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begin {
+    New,
+    /// With an earlier conversation: by its id, or by what the agent itself takes for the last.
+    Resume(Option<String>),
 }
 
 fn is_below(path: &str) -> bool {
@@ -256,10 +305,16 @@ unattended = "it never asks"
         let again = OWN.replace("\"mine\"", "\"claude\"");
         let profiles = Profiles::load([("a.toml", OWN), ("b.toml", again.as_str())]).unwrap();
         assert_eq!(profiles.get("claude").unwrap().description, "my own");
-        assert_eq!(profiles.get("mine").unwrap().task_command("fix it"), ["mine", "--do", "fix it"]);
+        assert_eq!(
+            profiles.get("mine").unwrap().task_command("fix it", &Begin::New),
+            ["mine", "--do", "fix it"]
+        );
         let codex = profiles.get("codex").unwrap();
-        assert_eq!(codex.interactive_command(true)[2..], ["resume", "--last"]);
-        assert_eq!(codex.interactive_command(false), codex.interactive);
+        let resume = Begin::Resume(Some("an-id".into()));
+        assert_eq!(codex.interactive_command(&resume)[2..], ["resume", "an-id"]);
+        assert_eq!(codex.interactive_command(&Begin::New), codex.interactive);
+        let task = codex.task_command("{conversation}", &resume);
+        assert_eq!(task[task.len() - 2..], ["an-id", "{conversation}"], "a task stays as it is");
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Record {
     version: u32,
     /// The top of the host's working tree.
     pub repository: HostPath,
+    /// The id in its common git directory, by which it is found again when it was moved.
+    #[serde(default)]
+    pub repository_id: Option<String>,
     branch: String,
     /// The profile it was last started with.
     pub agent: String,
@@ -43,6 +46,7 @@ impl Record {
         Self {
             version: VERSION,
             repository,
+            repository_id: None,
             branch: branch.as_str().into(),
             agent: agent.into(),
             env_files: Vec::new(),
@@ -52,7 +56,7 @@ impl Record {
         }
     }
 
-    /// What the sandbox's keeper is to do besides: `command` brings the work, see [`crate::Workshop::sync_refs`].
+    /// What the sandbox's keeper is to do besides: `command` brings the work, see [`crate::AgentService::archive`].
     pub fn errand(&self, command: Vec<OsString>) -> Option<Errand> {
         let when = match self.sync {
             SyncMode::Manual => return None,
@@ -67,7 +71,12 @@ impl Record {
         BranchName::new(&self.branch).ok()
     }
 
-    /// `None` when the sandbox is none of an agent's.
+    /// Whether a sandbox has a record, of whatever version.
+    pub(crate) fn exists(dir: &SandboxDir) -> bool {
+        dir.path().join(FILE).as_path().exists()
+    }
+
+    /// `None` when the sandbox is not an agent's.
     pub fn read(dir: &SandboxDir) -> std::io::Result<Option<Self>> {
         let text = match std::fs::read_to_string(dir.path().join(FILE)) {
             Ok(text) => text,

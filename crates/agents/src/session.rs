@@ -1,12 +1,12 @@
 //! What a session inside is started with: the variables of its working tree, and for an agent its own and its login's.
 
-use crate::arrival::Step;
 use crate::error::AgentError;
 use crate::inside::run_inside;
 use crate::login::Signed;
 use crate::profile::Profile;
+use crate::service::record;
+use crate::start::Step;
 use crate::surroundings::Surroundings;
-use crate::workshop::record;
 use palisade_core::{Layout, Secret};
 use palisade_engine::Connection;
 

@@ -8,7 +8,7 @@ use crate::error::AgentError;
 use crate::inside::run_inside;
 use palisade_core::{Layout, VariableName};
 use palisade_engine::Connection;
-use palisade_workspace::InsideError;
+use palisade_workspace::SandboxError;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl Surroundings {
             }
             read => read,
         }
-        .ok_or(AgentError::Inside(InsideError::Answer { what: WHAT }))
+        .ok_or(AgentError::Inside(SandboxError::Answer { what: WHAT }))
     }
 
     /// Makes sense of what the script says. It is a stranger's word: whatever does not fit is no answer.
@@ -174,6 +174,7 @@ mod tests {
             directory: "/workspace".into(),
             home: "/home/agent".into(),
             user: "agent".into(),
+            guest: "/.palisade/guest".into(),
             environment,
         }
     }

@@ -78,6 +78,7 @@ mod tests {
             directory: "/workspace".into(),
             home: "/home/agent".into(),
             user: "agent".into(),
+            guest: "/.palisade/guest".into(),
             environment: variables(&[("PATH", path), ("HOME", "/home/agent"), ("LANG", "C.UTF-8")]),
         }
     }

@@ -200,6 +200,7 @@ impl Backend for NoopBackend {
             workspace: workspace.to_string(),
             home: home.to_string(),
             user: palisade_core::policy::USER.into(),
+            guest: self.config.guest.as_path().display().to_string(),
             environment: vec![
                 entry("PATH", path.join(":")),
                 entry("HOME", home.to_string()),

@@ -20,6 +20,7 @@ use palisade_store::{Row, Store};
 use palisade_workspace::Git;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
 /// Where the guest binary is, when not beside this program.
@@ -576,6 +577,7 @@ fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings
         keeper_environment: Box::new(keeper_environment),
         errand: Box::new(errand),
         backends: Box::new(Backends::new(process, container)),
+        unsaved_work: Arc::new(crate::commands::agent::work(settings)),
         tell: Box::new(crate::output::warning),
     }))
 }

@@ -48,9 +48,6 @@ fn start() -> i32 {
     #[cfg(debug_assertions)]
     context::arm_faults();
     let arguments = called_as(std::env::args_os().collect());
-    if let Some(status) = commands::git_transport::answer(&arguments) {
-        return i32::from(status);
-    }
     let status = match parse(&arguments).and_then(commands::run) {
         Ok(status) => status,
         Err(failure) => {

@@ -329,6 +329,7 @@ mod tests {
             directory: "/workspace/app".into(),
             home: "/home/agent".into(),
             user: "agent".into(),
+            guest: "/.palisade/guest".into(),
             environment: vec![("HOME".into(), "/home/agent".into()), ("PATH".into(), "/bin".into())],
         };
         let request =

@@ -4,7 +4,7 @@ use crate::error::{Diagnostic, ErrorCode, ExitCode};
 use crate::id::SandboxId;
 use crate::method::Method;
 use crate::path::HostPath;
-use crate::policy::{HOME, USER, WORKSPACE};
+use crate::policy::{GUEST, HOME, USER, WORKSPACE};
 use crate::preflight::Preflight;
 use crate::resources::Enforcement;
 use crate::spec::SandboxSpec;
@@ -82,6 +82,8 @@ pub struct Layout {
     pub directory: String,
     pub home: String,
     pub user: String,
+    /// Our own program inside, which also answers questions about repositories.
+    pub guest: String,
     /// What every command inside starts from; the caller's own variables come on top.
     pub environment: Vec<(String, String)>,
 }
@@ -116,6 +118,7 @@ impl Layout {
             directory: spec.foundation.directory(WORKSPACE),
             home: HOME.into(),
             user: USER.into(),
+            guest: GUEST.into(),
             environment,
         }
     }

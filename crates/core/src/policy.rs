@@ -13,6 +13,8 @@ pub const WORKSPACE: &str = "/workspace";
 pub const HOME: &str = "/home/agent";
 /// The one user inside every sandbox.
 pub const USER: &str = "agent";
+/// Where our own program stands inside every sandbox with a file system of its own.
+pub const GUEST: &str = "/.palisade/guest";
 /// The uid and gid of that user, as seen inside.
 pub const INSIDE_ID: u32 = 1000;
 /// Files that every sandbox has of its own, whatever the method writes them with.

@@ -2,6 +2,7 @@
 
 use crate::errand::Orders;
 use crate::error::EngineError;
+use crate::unsaved_work::UnsavedWork;
 use palisade_core::{Backend, BackendError, HostIdentity, HostPath, Method, SandboxId};
 use palisade_host::process;
 use palisade_store::{Row, Store};
@@ -29,6 +30,8 @@ pub struct EngineConfig {
     /// What a keeper is to do besides, as of now; asked for when it begins, and when it is told of new orders.
     pub errand: Orders,
     pub backends: Box<dyn BackendProvider>,
+    /// Asked before anything is ended or removed.
+    pub unsaved_work: Arc<dyn UnsavedWork>,
     /// For what the user should hear although nobody asked: something was set aside, or could not be.
     pub tell: Box<dyn Fn(&str)>,
 }

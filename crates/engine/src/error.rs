@@ -1,5 +1,6 @@
 //! What can go wrong with a verb.
 
+use crate::unsaved_work::WorkError;
 use crate::wrapper::WrapperError;
 use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, SandboxName, State};
 use palisade_host::fault::{self, Step};
@@ -16,6 +17,15 @@ pub enum EngineError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Wrapper(#[from] WrapperError),
+    /// Whatever knows about the work in a sandbox could not save it.
+    #[error("{0}")]
+    Work(WorkError),
+    #[error("sandbox '{name}' has work that is not in your branches and files:{}", lines(.unapplied, .not_archived))]
+    UnsavedWork { name: SandboxName, unapplied: Vec<String>, not_archived: Vec<String> },
+    #[error("some work in sandbox '{name}' could not be archived:{}", lines(.items, &[]))]
+    NotArchived { name: SandboxName, items: Vec<String> },
+    #[error("an agent is working in sandbox '{name}'{}", .session.as_ref().map(|session| format!(" (session '{session}')")).unwrap_or_default())]
+    AgentWorking { name: SandboxName, session: Option<String> },
     #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
     WrongState { name: SandboxName, state: State, verb: &'static str, hint: String },
     /// While somebody was connected to it.
@@ -59,6 +69,11 @@ pub enum EngineError {
     CopyNoRoom { path: String, bytes: u64, room: u64 },
 }
 
+/// Items for people, a line each.
+fn lines(items: &[String], others: &[String]) -> String {
+    items.iter().chain(others).map(|item| format!("\n  {item}")).collect()
+}
+
 impl EngineError {
     /// Fails here when a test wants it to; see [`palisade_host::fault`].
     pub(crate) fn step(step: Step) -> Result<(), Self> {
@@ -82,6 +97,10 @@ impl Diagnostic for EngineError {
             Self::Host(trouble) => trouble.code(),
             Self::Client(_) => "guest-connection",
             Self::Wrapper(error) => error.code(),
+            Self::Work(error) => error.code(),
+            Self::UnsavedWork { .. } => "unsynced-work",
+            Self::NotArchived { .. } => "work-not-archived",
+            Self::AgentWorking { .. } => "agent-working",
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
             Self::KeeperDied { .. } => "keeper-died",
@@ -105,6 +124,10 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.exit(),
             Self::Host(trouble) => trouble.exit(),
             Self::Wrapper(error) => error.exit(),
+            Self::Work(error) => error.exit(),
+            Self::UnsavedWork { .. } | Self::NotArchived { .. } | Self::AgentWorking { .. } => {
+                ExitCode::Conflict
+            }
             Self::Client(_)
             | Self::Keeper { .. }
             | Self::Ended { .. }
@@ -131,6 +154,18 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.hints(),
             Self::Host(trouble) => trouble.hints(),
             Self::Wrapper(error) => error.hints(),
+            Self::Work(error) => error.hints(),
+            Self::UnsavedWork { name, .. } => vec![
+                format!("bring it into your branches: palisade agent sync {name}"),
+                "or archive it and remove the sandbox: repeat the command with --force".into(),
+            ],
+            Self::NotArchived { name, .. } => {
+                vec![format!("give it up by name: repeat the command with --discard {name}")]
+            }
+            Self::AgentWorking { .. } => vec![
+                "wait for it to end, or end it: repeat the command with --force; its work is archived first"
+                    .into(),
+            ],
             Self::WrongState { hint, .. } => vec![hint.clone()],
             Self::Ended { name, .. } => {
                 vec![format!("what was written in it is kept; start it again with: palisade start {name}")]

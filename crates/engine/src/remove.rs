@@ -1,41 +1,162 @@
-//! `rm`: an intent, the backend's resources, and last the record.
+//! `rm`: work is saved first, then come an intent, the backend's resources, and last the record.
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
+use crate::session::Connection;
+use crate::start::Started;
 use crate::stop::end_keeper;
+use crate::unsaved_work::{ArchiveCause, ArchivedWork, UnsavedReport};
 use palisade_core::{Leftover, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
 use palisade_store::{IntentKind, Row, StoreError};
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a sandbox that somebody keeps starting again is stopped in order to be removed.
-const TRIES: usize = 5;
+/// How often a sandbox that something keeps starting again is stopped in order to be removed.
+const MAX_TRIES: usize = 5;
 /// How long another command may be at work on a sandbox whose record cannot be read.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long sessions have to end before the last archive is made.
+const SESSION_GRACE: Duration = Duration::from_secs(3);
+
+/// How far a removal may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RemoveMode {
+    /// Only a sandbox that is stopped, or, where its work is known, that has nothing which is not on the host.
+    #[default]
+    Careful,
+    /// Also one that runs. Its work is archived first, and the sandbox stays if that fails.
+    Force,
+    /// Whatever is in it is given up; earlier archives stay.
+    Discard,
+}
+
+/// What was removed, and what is left of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RemoveReport {
+    /// The last record, when it could be read.
+    pub sandbox: Option<Row>,
+    /// Where the work is kept that was in it.
+    pub archived: ArchivedWork,
+    /// The files, where git inside was of no use.
+    pub saved_files: Option<PathBuf>,
+}
 
 impl Engine {
-    /// Removes a sandbox and everything in it. A running one is only removed by force. Gives its last record, when
-    /// that could be read.
-    pub async fn remove(&self, name: &str, force: bool) -> Result<Option<Row>, EngineError> {
-        observe(verb_span!(spans::REMOVE), self.take_away(name, force)).await
+    /// Removes a sandbox and everything in it.
+    pub async fn remove(&self, name: &str, mode: RemoveMode) -> Result<RemoveReport, EngineError> {
+        observe(verb_span!(spans::REMOVE), self.remove_observed(name, mode)).await
     }
 
-    async fn take_away(&self, name: &str, force: bool) -> Result<Option<Row>, EngineError> {
-        let mut row = match self.row(name) {
+    async fn remove_observed(&self, name: &str, mode: RemoveMode) -> Result<RemoveReport, EngineError> {
+        let row = match self.row(name) {
             Err(EngineError::Store(StoreError::BadRow { id, why })) => {
-                return self.remove_unreadable(&id, why, force).await.map(|()| None);
+                let force = mode != RemoveMode::Careful;
+                return self.remove_unreadable(&id, why, force).await.map(|()| RemoveReport::default());
             }
             other => other?,
         };
         about(&row.spec);
         let _lease = self.lease(None);
         // From here on it is this sandbox, even if another gets its name meanwhile.
+        let mut report = RemoveReport::default();
+        let mut may_run = mode != RemoveMode::Careful;
+        if mode != RemoveMode::Discard && self.config.unsaved_work.concerns(&row) && self.is_whole(&row)? {
+            (report.archived, report.saved_files) = self.save_work(&row, mode).await?;
+            // It was looked at, and nothing in it would be lost.
+            may_run = true;
+        }
+        report.sandbox = Some(self.take_away(row, may_run).await?);
+        Ok(report)
+    }
+
+    /// Saves the work of a sandbox that is about to be removed, or refuses. Nothing was ended when it refuses.
+    async fn save_work(
+        &self,
+        row: &Row,
+        mode: RemoveMode,
+    ) -> Result<(ArchivedWork, Option<PathBuf>), EngineError> {
+        let id = row.id().as_str();
+        let started = self.start(id).await?;
+        let connection = self.connect(id).await?;
+        let saved = self.save_work_of(row, &connection, mode).await;
+        drop(connection);
+        if saved.is_err() && started == Started::Now {
+            // As it was before.
+            self.stop_without_archive(id, Duration::ZERO).await?;
+        }
+        saved
+    }
+
+    async fn save_work_of(
+        &self,
+        row: &Row,
+        connection: &Connection,
+        mode: RemoveMode,
+    ) -> Result<(ArchivedWork, Option<PathBuf>), EngineError> {
+        let work = &self.config.unsaved_work;
+        if mode == RemoveMode::Careful {
+            self.refuse_working_agent(row, connection).await?;
+        }
+        let listed = work.list(connection).await;
+        let UnsavedReport { unapplied, not_archived } = match listed {
+            Ok(report) => report,
+            Err(error) if mode == RemoveMode::Force && error.code() == "git-inside" => {
+                tracing::warn!(%error, "git in the sandbox is of no use; its files are saved instead");
+                let saved = self.save_files(row, connection).await?;
+                return Ok((ArchivedWork::default(), Some(saved)));
+            }
+            Err(error) => return Err(EngineError::Work(error)),
+        };
+        let name = row.name.clone();
+        if mode == RemoveMode::Careful && !(unapplied.is_empty() && not_archived.is_empty()) {
+            return Err(EngineError::UnsavedWork { name, unapplied, not_archived });
+        }
+        if !not_archived.is_empty() {
+            return Err(EngineError::NotArchived { name, items: not_archived });
+        }
+        connection.end_sessions(SESSION_GRACE).await?;
+        // What was written since the look.
+        let archived = match work.archive(connection, ArchiveCause::Remove).await {
+            Ok(archived) if archived.not_archived.is_empty() => archived,
+            Ok(archived) => {
+                self.stop_without_archive(row.id().as_str(), Duration::ZERO).await?;
+                return Err(EngineError::NotArchived { name, items: archived.not_archived });
+            }
+            Err(error) => {
+                self.stop_without_archive(row.id().as_str(), Duration::ZERO).await?;
+                return Err(EngineError::Work(error));
+            }
+        };
+        Ok((archived, None))
+    }
+
+    async fn refuse_working_agent(&self, row: &Row, connection: &Connection) -> Result<(), EngineError> {
+        let work = &self.config.unsaved_work;
+        let sessions = connection.sessions().await?;
+        let mut running = sessions.into_iter().filter(|session| session.exit.is_none());
+        let session =
+            running.find(|session| work.is_agent_session(&session.name)).map(|session| session.name);
+        if session.is_none() && !work.has_working_agent(row) {
+            return Ok(());
+        }
+        Err(EngineError::AgentWorking { name: row.name.clone(), session })
+    }
+
+    /// Whether no create or removal of it was interrupted: what is half there has no work to look at.
+    fn is_whole(&self, row: &Row) -> Result<bool, EngineError> {
+        let intents = self.store()?.intents()?.intents;
+        let interrupted = |kind| matches!(kind, IntentKind::Create | IntentKind::Remove);
+        Ok(!intents.iter().any(|intent| intent.sandbox_id == *row.id() && interrupted(intent.kind)))
+    }
+
+    async fn take_away(&self, mut row: Row, force: bool) -> Result<Row, EngineError> {
         let id = row.id().clone();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             if force {
-                self.stop(id.as_str(), Duration::ZERO).await?;
+                self.stop_without_archive(id.as_str(), Duration::ZERO).await?;
             }
             let turn = self.turn(&row).await?;
             row = self.recovered_in_turn(self.row(id.as_str())?, &turn).await?;
@@ -45,7 +166,7 @@ impl Engine {
                 store.begin_intent(&id, IntentKind::Remove, &nothing, &process::this_process(), now())?;
                 EngineError::step(Step::RemoveIntent)?;
                 self.finish_removal(&row.spec).await?;
-                return Ok(Some(row));
+                return Ok(row);
             }
             if !force {
                 break;
@@ -71,7 +192,7 @@ impl Engine {
             end_keeper(&keeper).await;
         }
         if let Ok(id) = SandboxId::parse(text) {
-            let _turn = self.turn_within(&id, PATIENCE).await?;
+            let _turn = self.turn_within(&id, LOCK_TIMEOUT).await?;
             let owner = self.owner()?;
             for backend in self.config.backends.all() {
                 let found = backend.leftovers(owner).await?;

@@ -11,6 +11,7 @@ use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
+use std::time::Duration;
 
 /// A client of a sandbox's keeper, and where the sandbox's places are.
 #[derive(Debug)]
@@ -104,6 +105,58 @@ impl Connection {
             }
         }
         Err(ClientError::Closed.into())
+    }
+
+    /// Asks the commands of all sessions to end, and waits for that a while.
+    pub async fn end_sessions(&self, grace: Duration) -> Result<(), EngineError> {
+        let running = |sessions: Vec<SessionInfo>| -> Vec<String> {
+            sessions
+                .into_iter()
+                .filter(|session| session.exit.is_none())
+                .map(|session| session.name)
+                .collect()
+        };
+        let names = running(self.sessions().await?);
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut ends = Vec::new();
+        for name in names {
+            let size = Size { rows: 24, columns: 80 };
+            let (sender, mut receiver) = self.client.open(Open::Attach { session: name, size }).await?;
+            // One that has ended meanwhile needs no signal.
+            if answer(&mut receiver).await?.is_none() {
+                for signal in [libc::SIGHUP, libc::SIGTERM] {
+                    sender.signal(signal as u8).await?;
+                }
+                ends.push((sender, receiver));
+            }
+        }
+        let all = async {
+            for (_sender, receiver) in &mut ends {
+                while let Ok(Some(event)) = receiver.next().await {
+                    if matches!(event, StreamEvent::Exit(_)) {
+                        break;
+                    }
+                }
+            }
+        };
+        // What does not end by itself ends with the sandbox.
+        let _ = tokio::time::timeout(grace, all).await;
+        Ok(())
+    }
+
+    /// Stops the sandbox unless another client is connected to it; says whether it does.
+    pub async fn stop_if_unused(&self, grace: Duration) -> Result<bool, EngineError> {
+        let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
+        let verb = Open::Keeper(KeeperVerb::StopIfUnused { grace_ms });
+        let (_sender, mut receiver) = self.client.open(verb).await?;
+        if answer(&mut receiver).await?.is_some() {
+            return Ok(false);
+        }
+        // Until the keeper has put everything away.
+        while let Ok(Some(_)) = receiver.next().await {}
+        Ok(true)
     }
 
     /// Looks at a session; `None` when there is none to look at, and one can be started in its place.

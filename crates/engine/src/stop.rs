@@ -7,6 +7,7 @@ use crate::keeper::socket;
 use crate::observe::{about, observe, verb_span};
 use crate::session_book;
 use crate::turn::Turn;
+use crate::unsaved_work::ArchiveCause;
 use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError};
@@ -26,10 +27,21 @@ const BURIAL: Duration = Duration::from_secs(10);
 pub(crate) const LAST_ACT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How long a stop waits for the archive of what is inside.
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    Now,
-    Already,
+pub enum StopOutcome {
+    Stopped,
+    AlreadyStopped,
+}
+
+/// What a stop did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopReport {
+    pub outcome: StopOutcome,
+    /// Why work in it is not archived; `None` when it is, or when there is none.
+    pub not_archived: Option<String>,
 }
 
 impl Engine {
@@ -44,16 +56,54 @@ impl Engine {
         Ok(events.into_iter().filter_map(text).collect())
     }
 
-    pub async fn stop(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
-        observe(verb_span!(spans::STOP), self.end_keeper(name, grace)).await
+    /// Stops a sandbox. Work in it is archived first, as far as that is possible in a short time.
+    pub async fn stop(&self, name: &str, grace: Duration) -> Result<StopReport, EngineError> {
+        observe(verb_span!(spans::STOP), self.stop_observed(name, grace)).await
     }
 
-    async fn end_keeper(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
+    async fn stop_observed(&self, name: &str, grace: Duration) -> Result<StopReport, EngineError> {
+        let row = self.row(name)?;
+        let not_archived = match self.archive_before_stop(&row).await {
+            Ok(()) => None,
+            Err(reason) => Some(reason),
+        };
+        let outcome = self.end_keeper(row.id().as_str(), grace).await?;
+        Ok(StopReport { outcome, not_archived })
+    }
+
+    /// Why the work is not archived, when it is not. The files stay in the sandbox in any case.
+    async fn archive_before_stop(&self, row: &Row) -> Result<(), String> {
+        if row.state != State::Running || !self.config.unsaved_work.concerns(row) {
+            return Ok(());
+        }
+        let archive = async {
+            let connection = self.connect(row.id().as_str()).await.map_err(|error| error.to_string())?;
+            let archived = self.config.unsaved_work.archive(&connection, ArchiveCause::Stop).await;
+            archived.map_err(|error| error.to_string())
+        };
+        match tokio::time::timeout(ARCHIVE_TIMEOUT, archive).await {
+            Ok(Ok(archived)) if archived.not_archived.is_empty() => Ok(()),
+            Ok(Ok(archived)) => Err(archived.not_archived.join("; ")),
+            Ok(Err(reason)) => Err(reason),
+            Err(_) => Err(format!("it took longer than {} s", ARCHIVE_TIMEOUT.as_secs())),
+        }
+    }
+
+    /// For a caller that has seen to the work itself.
+    pub(crate) async fn stop_without_archive(
+        &self,
+        name: &str,
+        grace: Duration,
+    ) -> Result<StopOutcome, EngineError> {
+        self.end_keeper(name, grace).await
+    }
+
+    async fn end_keeper(&self, name: &str, grace: Duration) -> Result<StopOutcome, EngineError> {
         let row = self.row(name)?;
         about(&row.spec);
         let row = self.with_known_keeper(row).await?;
         if !row.state.has_keeper() {
-            return Ok(Stopped::Already);
+            return Ok(StopOutcome::AlreadyStopped);
         }
         let _lease = self.lease(None);
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
@@ -76,7 +126,7 @@ impl Engine {
         let row = match self.row(row.id().as_str()) {
             Ok(row) if row.keeper.as_ref() == Some(keeper) => self.recovered(row).await?,
             // Whoever keeps it now was started after the one we stopped.
-            Ok(_) | Err(EngineError::Store(StoreError::NotFound { .. })) => return Ok(Stopped::Now),
+            Ok(_) | Err(EngineError::Store(StoreError::NotFound { .. })) => return Ok(StopOutcome::Stopped),
             Err(error) => return Err(error),
         };
         if row.keeper.as_ref() == Some(keeper) {
@@ -86,7 +136,7 @@ impl Engine {
                 seconds: (grace + MARGIN).as_secs(),
             });
         }
-        Ok(Stopped::Now)
+        Ok(StopOutcome::Stopped)
     }
 
     /// Before the keeper is killed: what was asked for is a stop, and whoever puts the rest in order sees that.

@@ -215,6 +215,8 @@ pub enum KeeperVerb {
     Status,
     /// Look again at what there is to do besides keeping the sandbox.
     Orders,
+    /// As `Stop`, unless another client is connected: then it is refused.
+    StopIfUnused { grace_ms: u32 },
 }
 
 impl Open {
@@ -250,6 +252,9 @@ impl Open {
             Open::Keeper(KeeperVerb::Stop { grace_ms }) => writer.u8(1, 9).u8(11, 1).u32(12, *grace_ms),
             Open::Keeper(KeeperVerb::Status) => writer.u8(1, 9).u8(11, 2),
             Open::Keeper(KeeperVerb::Orders) => writer.u8(1, 9).u8(11, 3),
+            Open::Keeper(KeeperVerb::StopIfUnused { grace_ms }) => {
+                writer.u8(1, 9).u8(11, 4).u32(12, *grace_ms)
+            }
             Open::Egress(request) => writer
                 .u8(1, 10)
                 .u16(8, request.proxy)
@@ -294,6 +299,7 @@ impl Open {
                 1 => KeeperVerb::Stop { grace_ms: fields.u32(12)? },
                 2 => KeeperVerb::Status,
                 3 => KeeperVerb::Orders,
+                4 => KeeperVerb::StopIfUnused { grace_ms: fields.u32(12)? },
                 _ => return Err(malformed),
             }),
             10 => Open::Egress(EgressRequest {

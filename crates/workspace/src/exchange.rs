@@ -227,6 +227,13 @@ impl Exchange<'_> {
         self.archive_survey(&mut host, &survey, reason).await
     }
 
+    /// The archives of this sandbox in the host's repository.
+    pub async fn archive_references(&self) -> Result<Vec<String>, ExchangeError> {
+        let tree = HostTree::find(self.git, self.root).await?;
+        let known = tree.repository.host_refs(self.refs).await?;
+        Ok(known.below(&self.refs.archives()).map(|(name, _)| name.to_owned()).collect())
+    }
+
     async fn archive_survey(
         &self,
         host: &mut HostSide,
@@ -296,11 +303,8 @@ impl Exchange<'_> {
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<StartReport, ExchangeError> {
         let (mut host, mut survey) = self.look().await?;
-        let (branch, commit) = match (&host.tree.branch, &host.tree.head) {
-            (Some(branch), Some(head)) => (branch.clone(), head.clone()),
-            (None, Some(_)) => return Err(NotUsable::Detached(self.root.clone()).into()),
-            (_, None) => return Err(NotUsable::NoCommit(self.root.clone()).into()),
-        };
+        let (branch, commit) = host.tree.require_branch()?;
+        let (branch, commit) = (branch.clone(), commit.clone());
         let mut changes = host.tree.uncommitted(&host.known).await?;
         changes.own.retain(|change| {
             !options.sent_apart.iter().any(|name| change.path == std::path::Path::new(name))

@@ -1,25 +1,10 @@
-//! What a host repository is and what state it is in, before anything is done with it.
+//! What of a host repository does not go into a sandbox, or not whole.
 
-use crate::git::{Git, GitError, Identity, Repository};
-use crate::place::{History, NotUsable, Place};
-use crate::refs::{BranchName, ObjectId};
-use crate::status::{Change, Status};
-use palisade_core::HostPath;
+use crate::git::GitError;
+use crate::host_tree::HostTree;
+use crate::refs::ObjectId;
 
-/// A repository with a commit to work from.
-#[derive(Debug, Clone)]
-pub struct Facts {
-    pub repository: Repository,
-    /// The top of the working tree.
-    pub root: HostPath,
-    pub branch: BranchName,
-    pub head: ObjectId,
-    pub changes: Vec<Change>,
-    pub limits: Vec<Limit>,
-    pub identity: Identity,
-}
-
-/// What will not come along, or not whole.
+/// What does not go into a sandbox, or not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Submodules,
@@ -28,8 +13,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// What will and what won't work, for people.
-    pub fn told(self) -> &'static str {
+    /// What works and what does not, for people.
+    pub fn describe(self) -> &'static str {
         match self {
             Limit::Submodules => {
                 "it has submodules: their commits are recorded inside, their contents are not brought along"
@@ -43,29 +28,21 @@ impl Limit {
             }
         }
     }
-}
 
-impl Facts {
-    pub async fn gather(git: &Git, directory: &HostPath) -> Result<Self, NotUsable> {
-        let Place { repository, root, branch, head, history } = Place::find(git, directory).await?;
-        let (status, mut limits) = tokio::try_join!(Status::look(&repository), limits(&repository))?;
-        if history == History::Shallow {
-            limits.push(Limit::Shallow);
-        }
-        let identity = repository.identity().clone();
-        Ok(Self { repository, root, branch, head, changes: status.changes, limits, identity })
+    /// The limits of a repository.
+    pub async fn of(host: &HostTree) -> Result<Vec<Self>, GitError> {
+        let repository = &host.repository;
+        let pointers =
+            ["grep", "--quiet", "--extended-regexp", "filter=lfs", "HEAD", "--", ":(glob)**/.gitattributes"];
+        let (submodules, pointers) = tokio::try_join!(
+            repository.git(["cat-file", "-e", "HEAD:.gitmodules"]).succeeds(),
+            repository.git(pointers).holds()
+        )?;
+        let shallow = !repository.shallow_commits()?.is_empty();
+        let found =
+            [(submodules, Limit::Submodules), (pointers, Limit::LargeFiles), (shallow, Limit::Shallow)];
+        Ok(found.into_iter().filter(|(there, _)| *there).map(|(_, limit)| limit).collect())
     }
-}
-
-async fn limits(repository: &Repository) -> Result<Vec<Limit>, GitError> {
-    let pointers =
-        ["grep", "--quiet", "--extended-regexp", "filter=lfs", "HEAD", "--", ":(glob)**/.gitattributes"];
-    let (submodules, pointers) = tokio::try_join!(
-        repository.git(["cat-file", "-e", "HEAD:.gitmodules"]).succeeds(),
-        repository.git(pointers).holds()
-    )?;
-    let found = [(submodules, Limit::Submodules), (pointers, Limit::LargeFiles)];
-    Ok(found.into_iter().filter(|(there, _)| *there).map(|(_, limit)| limit).collect())
 }
 
 pub(crate) fn object(what: &str, text: &str) -> Result<ObjectId, GitError> {

@@ -194,6 +194,11 @@ impl Repository {
         Self { git, directory: tree.clone(), places, ..self.clone() }
     }
 
+    /// The program, for another repository.
+    pub(crate) fn program(&self) -> Git {
+        self.git.clone()
+    }
+
     /// A bare repository of our own, with the same guard.
     pub(crate) fn bare(&self, path: &HostPath) -> Self {
         let mut git = self.git.clone();
@@ -209,6 +214,11 @@ impl Repository {
     /// What git has answered of its objects.
     pub(crate) fn answers(&self) -> &Answers {
         &self.answers
+    }
+
+    /// What all working trees of the repository share.
+    pub fn common_directory(&self) -> &Path {
+        &self.places.common
     }
 
     pub(crate) fn places(&self) -> &Places {

@@ -3,14 +3,14 @@
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All refs, and what the archives of one sandbox hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostRefs {
     refs: BTreeMap<String, ObjectId>,
-    /// Everything that an archive of the sandbox was made for.
-    archived: HashSet<ObjectId>,
+    /// Everything that an archive of the sandbox was made for, with the archive.
+    archived: HashMap<ObjectId, String>,
     next_archive: u64,
 }
 
@@ -55,7 +55,7 @@ impl HostRefs {
 
     /// Whether a ref points at exactly this object, or an archive of the sandbox was made for it.
     pub(crate) fn holds(&self, held: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
-        held.contains(id) || self.archived.contains(id)
+        held.contains(id) || self.archived.contains_key(id)
     }
 
     /// The objects that refs point at.
@@ -68,9 +68,19 @@ impl HostRefs {
     }
 
     /// Takes note of an archive that was made.
-    pub(crate) fn add_archive(&mut self, number: u64, tips: impl IntoIterator<Item = ObjectId>) {
-        self.archived.extend(tips);
+    pub(crate) fn add_archive(
+        &mut self,
+        reference: &str,
+        number: u64,
+        tips: impl IntoIterator<Item = ObjectId>,
+    ) {
+        self.archived.extend(tips.into_iter().map(|id| (id, reference.to_owned())));
         self.next_archive = self.next_archive.max(number + 1);
+    }
+
+    /// The archive that was made for an object.
+    pub(crate) fn archive_of(&self, id: &ObjectId) -> Option<&str> {
+        self.archived.get(id).map(String::as_str)
     }
 }
 
@@ -90,10 +100,10 @@ impl Repository {
             }
         }
         for line in String::from_utf8_lossy(&archived).lines() {
-            let mut words = line.split(' ');
-            let number = words.next().and_then(|name| name.strip_prefix(&archives)?.parse::<u64>().ok());
+            let (name, parents) = line.split_once(' ').unwrap_or((line, ""));
+            let number = name.strip_prefix(&archives).and_then(|number| number.parse::<u64>().ok());
             if let Some(number) = number {
-                found.add_archive(number, words.filter_map(ObjectId::parse));
+                found.add_archive(name, number, parents.split(' ').filter_map(ObjectId::parse));
             }
         }
         Ok(found)

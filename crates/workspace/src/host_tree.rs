@@ -50,6 +50,22 @@ impl HostTree {
         Ok(Self { repository: found.repository, root: found.root, branch, head, operation })
     }
 
+    /// What a sandbox starts from: a branch with a commit.
+    pub fn require_branch(&self) -> Result<(&BranchName, &ObjectId), NotUsable> {
+        match (&self.branch, &self.head) {
+            (Some(branch), Some(head)) => Ok((branch, head)),
+            (None, Some(_)) => Err(NotUsable::Detached(self.root.clone())),
+            (_, None) => Err(NotUsable::NoCommit(self.root.clone())),
+        }
+    }
+
+    /// The working tree that a directory lies in.
+    pub async fn around(git: &Git, directory: &HostPath) -> Result<Self, NotUsable> {
+        // From the top, whose configuration may differ from that of a directory below it.
+        let top = ask(git, directory).await?.root;
+        Self::find(git, &top).await
+    }
+
     /// Another working tree of the same repository that has a branch checked out.
     pub async fn other_with(&self, git: &Git, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
         for entry in entries(&self.repository).await? {

@@ -45,6 +45,7 @@ mod tree_diff;
 mod version;
 mod waiting;
 mod worktrees;
+mod worktrees_inside;
 
 pub use archive::{
     Archive, ArchiveListing, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, ListedArchive,
@@ -57,7 +58,7 @@ pub use exchange::{
     ArchiveReport, Arrival, Exchange, ExchangeError, ExchangeReport, OnUnapplied, OnUncommitted,
     StartOptions, StartReport, WhyStayed,
 };
-pub use facts::{Facts, Limit};
+pub use facts::Limit;
 pub use git::{Git, GitError, Identity, Invocation, Repository};
 pub use host_changes::HostChanges;
 pub use host_refs::HostRefs;

@@ -3,6 +3,7 @@
 
 use crate::archive::{ArchiveOutcome, ArchiveSubject};
 use crate::git::{GitError, Repository};
+use crate::host_tree::HostTree;
 use crate::pack::ReceiveError;
 use crate::refs::{SandboxRefs, component};
 use crate::sandbox::SandboxRepository;
@@ -17,6 +18,8 @@ pub struct NestedArchive {
     /// The bare repository on the host.
     pub place: HostPath,
     pub outcome: ArchiveOutcome,
+    /// Whether the user's own working tree has a repository there with all of it.
+    pub is_on_host: bool,
 }
 
 impl Repository {
@@ -55,6 +58,17 @@ impl Repository {
         let mut known = bare.host_refs(subject.refs).await?;
         let from = from.at(format!("{}/{}", from.directory(), path));
         let outcome = bare.archive(&from, survey, &mut known, subject).await?;
-        Ok(NestedArchive { path: path.clone(), place, outcome })
+        let is_on_host = self.has_nested(path, survey, subject.refs).await;
+        Ok(NestedArchive { path: path.clone(), place, outcome, is_on_host })
+    }
+
+    /// Whether the user has a repository in the same place that holds everything.
+    async fn has_nested(&self, path: &ProjectPath, survey: &RepositorySurvey, refs: &SandboxRefs) -> bool {
+        let look = async {
+            let tree = HostTree::find(&self.program(), &self.directory().join(path.as_str())).await.ok()?;
+            let known = tree.repository.host_refs(refs).await.ok()?;
+            tree.repository.has_all(survey, &known).await.ok()
+        };
+        look.await == Some(true)
     }
 }

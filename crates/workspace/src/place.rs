@@ -15,13 +15,6 @@ pub struct Place {
     pub root: HostPath,
     pub branch: BranchName,
     pub head: ObjectId,
-    pub(crate) history: History,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum History {
-    Whole,
-    Shallow,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,11 +88,10 @@ impl Place {
 }
 
 /// In the order in which git answers; what cannot be answered ends the answers.
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 10] = [
     "rev-parse",
     "--is-bare-repository",
     "--is-inside-work-tree",
-    "--is-shallow-repository",
     "--path-format=absolute",
     "--absolute-git-dir",
     "--git-common-dir",
@@ -113,7 +105,6 @@ const QUESTIONS: [&str; 11] = [
 pub(crate) struct Found {
     pub(crate) repository: Repository,
     pub(crate) root: HostPath,
-    history: History,
     /// The commit and the ref; only one when there is no commit.
     pub(crate) at: Vec<Vec<u8>>,
 }
@@ -132,21 +123,20 @@ pub(crate) async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsa
     let answers = answers.strip_suffix(b"\n").unwrap_or(&answers);
     let lines: Vec<&[u8]> = answers.split(|byte| *byte == b'\n').collect();
     let path = |line: &[u8]| PathBuf::from(OsString::from_vec(line.to_vec()));
-    let (shallow, own, common, root, at) = match lines.as_slice() {
+    let (own, common, root, at) = match lines.as_slice() {
         [b"true", b"false", ..] => return Err(NotUsable::Bare(directory.clone())),
-        [b"false", b"true", shallow, own, common, root, at @ ..] => (shallow, own, common, root, at),
+        [b"false", b"true", own, common, root, at @ ..] => (own, common, root, at),
         // Also inside `.git` itself.
         _ => return Err(NotUsable::NoRepository(directory.clone())),
     };
     let root = HostPath::new(path(root)).map_err(|_| NotUsable::NoRepository(directory.clone()))?;
     let places = Places { own: path(own), common: path(common) };
-    let history = if *shallow == b"true" { History::Shallow } else { History::Whole };
     let at = at.iter().map(|line| line.to_vec()).collect();
-    Ok(Found { repository: repository.guarded(&listing, places), root, history, at })
+    Ok(Found { repository: repository.guarded(&listing, places), root, at })
 }
 
 async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
-    let Found { repository, root, history, at } = ask(git, directory).await?;
+    let Found { repository, root, at } = ask(git, directory).await?;
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
     let (head, branch) = match at.as_slice() {
         [head, branch] => (ObjectId::parse(&text(head)), text(branch)),
@@ -157,5 +147,5 @@ async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
     let head = head.ok_or_else(|| NotUsable::NoCommit(root.clone()))?;
     let branch = branch.strip_prefix("refs/heads/").and_then(|name| BranchName::new(name).ok());
     let branch = branch.ok_or_else(|| NotUsable::Detached(root.clone()))?;
-    Ok(Place { repository, root, branch, head, history })
+    Ok(Place { repository, root, branch, head })
 }

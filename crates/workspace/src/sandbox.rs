@@ -223,6 +223,18 @@ impl<'a> SandboxRepository<'a> {
         Survey::parse(&answer, &self.directory).ok_or(SandboxError::Answer { what: WHAT })?.map(Some)
     }
 
+    /// How many files git ignores in all working trees, and how large they are.
+    pub async fn ignored_size(&self) -> Result<(u64, u64), SandboxError> {
+        const WHAT: &str = "counting what git ignores";
+        let answer = self.ask(WHAT, &["ignored", &self.directory], b"").await?;
+        let text = String::from_utf8_lossy(&answer);
+        let mut words = text.split('\0').map(str::parse);
+        match (words.next(), words.next()) {
+            (Some(Ok(count)), Some(Ok(bytes))) => Ok((count, bytes)),
+            _ => Err(SandboxError::Answer { what: WHAT }),
+        }
+    }
+
     /// What one of the guest's own commands answers.
     pub(crate) async fn ask(
         &self,

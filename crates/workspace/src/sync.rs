@@ -3,6 +3,7 @@
 //! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). Refs move
 //! at the end, together: the branches, and the memory of what both sides have in common.
 
+use crate::archive::files_name;
 use crate::autorun::Autorun;
 use crate::commits::{BranchMemory, CommitDecision, WaitReason, decide};
 use crate::git::{Git, GitError, Repository};
@@ -85,6 +86,9 @@ pub struct SyncReport {
 pub struct BranchReport {
     pub name: BranchName,
     pub commits: CommitsOutcome,
+    /// What the host's branch was at, and what it is at now, where it has moved.
+    pub from: Option<ObjectId>,
+    pub to: Option<ObjectId>,
     /// Changed files that run by themselves.
     pub autorun: Vec<Autorun>,
 }
@@ -147,6 +151,8 @@ pub struct TreeOutcome {
     pub path: GuestPath,
     pub branch: Option<BranchName>,
     pub files: FilesOutcome,
+    /// Where its files are archived: `git show ARCHIVE/PATH` shows one.
+    pub archive: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,6 +253,8 @@ struct BranchPlan {
     /// What the host's branch is to become, where it moves.
     new: Option<ObjectId>,
     outcome: CommitsOutcome,
+    /// What the host's branch has become.
+    became: Option<ObjectId>,
 }
 
 impl SyncRun<'_> {
@@ -343,6 +351,7 @@ impl SyncRun<'_> {
             },
             decision,
             outcome: CommitsOutcome::Nothing,
+            became: None,
         }))
     }
 
@@ -388,7 +397,10 @@ impl SyncRun<'_> {
             done.extend(tree.branch.clone());
             if let Some(files) = self.apply_tree(tree, key, plan, progress).await? {
                 let (path, branch) = (tree.path.clone(), tree.branch.clone());
-                progress.report.trees.push(TreeOutcome { path, branch, files });
+                let archive =
+                    tree.snapshot.as_ref().and_then(|snapshot| self.known.archive_of(&snapshot.commit));
+                let archive = archive.map(|archive| format!("{archive}:{}", files_name(number)));
+                progress.report.trees.push(TreeOutcome { path, branch, files, archive });
             }
         }
         // Branches that are checked out on the host and in no selected working tree of the sandbox.
@@ -735,6 +747,7 @@ impl SyncRun<'_> {
         }
         // So that nothing moves it again.
         plan.new = None;
+        plan.became = Some(new);
         Ok(())
     }
 
@@ -754,7 +767,8 @@ impl SyncRun<'_> {
         if plan.new.is_some() {
             self.moved(&mut plan, progress).await?;
         }
-        let BranchPlan { name, sandbox, host, memory, outcome, .. } = plan;
+        let BranchPlan { name, sandbox, host, memory, outcome, became, .. } = plan;
+        let (old, to) = (host.clone(), became);
         let from = host.or(memory.map(|memory| memory.sandbox)).or_else(|| self.host.head.clone());
         let autorun = match from {
             Some(from) if outcome != CommitsOutcome::Nothing => {
@@ -763,7 +777,8 @@ impl SyncRun<'_> {
             }
             _ => Vec::new(),
         };
-        progress.report.branches.push(BranchReport { name, commits: outcome, autorun });
+        let from = old.filter(|_| to.is_some());
+        progress.report.branches.push(BranchReport { name, commits: outcome, from, to, autorun });
         Ok(())
     }
 
@@ -789,6 +804,7 @@ impl SyncRun<'_> {
             );
             plan.outcome = CommitsOutcome::Created { count, name };
         }
+        plan.became = Some(plan.sandbox.clone());
         plan.new = None;
         Ok(())
     }

@@ -12,8 +12,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Where the guest stands inside.
-pub const GUEST: &str = "/.palisade/guest";
+pub use palisade_core::policy::GUEST;
 
 /// A host path to be shown at a guest path. `host` is where bwrap will find it, which for root is a staged place.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,6 @@ pub(crate) mod egress;
 pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod gc;
-pub(crate) mod git_transport;
 pub(crate) mod implement;
 pub(crate) mod init;
 pub(crate) mod inspect;

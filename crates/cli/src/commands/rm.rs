@@ -1,27 +1,51 @@
 //! `palisade rm`.
 
+use super::agent;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status};
+use palisade_engine::RemoveMode;
 
-/// Remove a sandbox and everything in it
+/// Remove sandboxes and everything in them
+///
+/// A sandbox in which an agent works, or has left work that is not in your branches and files, is refused: see
+/// `palisade agent rm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Names or ids
     #[arg(required = true)]
     pub(crate) names: Vec<String>,
-    /// Stop it first if it runs
+    /// Also one that runs; an agent's work is archived first
     #[arg(long, short)]
     pub(crate) force: bool,
+    /// Give up an agent's work that cannot be archived; repeat the sandbox's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) discard: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    if let Some(discard) = &arguments.discard
+        && arguments.names != [discard.clone()]
+    {
+        return Err(Failure::usage(
+            format!("--discard names '{}', and that is not the sandbox", palisade_core::printable(discard)),
+            "repeat the name of the one sandbox that is to be removed",
+        ));
+    }
+    let mode = match (&arguments.discard, arguments.force) {
+        (Some(_), _) => RemoveMode::Discard,
+        (None, true) => RemoveMode::Force,
+        (None, false) => RemoveMode::Careful,
+    };
     let mut first = None;
     // One that cannot be removed does not keep the others.
     for name in &arguments.names {
-        if let Err(error) = context.engine.remove(name, arguments.force).await {
-            let status = Failure::from(error).report();
-            first.get_or_insert(status);
+        match context.engine.remove(name, mode).await {
+            Ok(report) => agent::rm::print(&report),
+            Err(error) => {
+                let status = Failure::from(error).report();
+                first.get_or_insert(status);
+            }
         }
     }
     Ok(first.unwrap_or(OK))

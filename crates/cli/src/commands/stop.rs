@@ -3,10 +3,12 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_engine::Stopped;
+use palisade_engine::StopOutcome;
 use std::time::Duration;
 
 /// Stop a sandbox; its home and workspace stay
+///
+/// An agent's work is archived first, for at most 20 seconds: see `palisade agent history`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name or id
@@ -18,13 +20,16 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let row = context.engine.store()?.find(&arguments.name)?;
-    super::agent::background::before_stop(context, &arguments.name).await?;
     let since = crate::context::now();
-    let outcome = context.engine.stop(&arguments.name, Duration::from_secs(arguments.grace)).await?;
+    let report = context.engine.stop(&arguments.name, Duration::from_secs(arguments.grace)).await?;
     for notice in context.engine.notices(row.id(), since)? {
         output::warning(&notice);
     }
-    if outcome == Stopped::Already {
+    if let Some(reason) = &report.not_archived {
+        output::warning(&format!("its work is not archived: {}", palisade_core::printable(reason)));
+        output::note("  it stays in the sandbox; palisade agent sync starts it again and brings it");
+    }
+    if report.outcome == StopOutcome::AlreadyStopped {
         output::note(&format!("{} is not running", palisade_core::printable(&arguments.name)));
     }
     Ok(OK)

@@ -170,6 +170,7 @@ impl Router {
         let mut routes = self.lock();
         let stopping = routes.end.is_some();
         let (streams, opened) = (routes.routes.len(), routes.opened);
+        let is_used_by_others = routes.clients.len() > 1;
         let Some(client) = routes.clients.get_mut(&id) else { return Ok(()) };
         if stream.is_multiple_of(2) || stream <= client.highest {
             return Err(Violation::UnknownStream(stream));
@@ -191,6 +192,15 @@ impl Router {
                 _ => refuse(RefusalCode::Failed, "the status is too long to be sent"),
             },
             Open::Keeper(KeeperVerb::Stop { grace_ms }) => {
+                outbox.push(|out| accepted_frame(stream).encode(out));
+                routes.stops.push((id, stream));
+                routes.end.get_or_insert(KeeperEnd::StopAsked { grace_ms });
+                self.changed.notify_waiters();
+            }
+            Open::Keeper(KeeperVerb::StopIfUnused { .. }) if is_used_by_others => {
+                refuse(RefusalCode::Exists, "another client uses the sandbox");
+            }
+            Open::Keeper(KeeperVerb::StopIfUnused { grace_ms }) => {
                 outbox.push(|out| accepted_frame(stream).encode(out));
                 routes.stops.push((id, stream));
                 routes.end.get_or_insert(KeeperEnd::StopAsked { grace_ms });

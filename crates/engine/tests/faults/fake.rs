@@ -4,7 +4,10 @@ use palisade_core::{
     Backend, BackendError, BoxFuture, Capabilities, Foundation, HostIdentity, HostPath, Lasting, Layout,
     Leftover, Liveness, Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
 };
-use palisade_engine::{BackendProvider, CreateRequest, Engine, EngineConfig};
+use palisade_engine::{
+    ArchiveCause, ArchivedWork, BackendProvider, Connection, CreateRequest, Engine, EngineConfig,
+    UnsavedReport, UnsavedWork, WorkError,
+};
 use palisade_host::process;
 use palisade_protocol::frame::MAX_FROM_HOST;
 use palisade_protocol::{Decoder, Hello, Kind, VERSION, Welcome};
@@ -145,6 +148,7 @@ impl Backend for Fake {
             directory: "/".into(),
             home: "/".into(),
             user: "agent".into(),
+            guest: "/.palisade/guest".into(),
             environment: Vec::new(),
         }
     }
@@ -194,6 +198,35 @@ pub(crate) struct Scene {
     state: tempfile::TempDir,
 }
 
+/// Sandboxes without any work.
+struct NoWork;
+
+impl UnsavedWork for NoWork {
+    fn concerns(&self, _sandbox: &Row) -> bool {
+        false
+    }
+
+    fn is_agent_session(&self, _session: &str) -> bool {
+        false
+    }
+
+    fn has_working_agent(&self, _sandbox: &Row) -> bool {
+        false
+    }
+
+    fn list<'a>(&'a self, _connection: &'a Connection) -> BoxFuture<'a, Result<UnsavedReport, WorkError>> {
+        Box::pin(async { Ok(UnsavedReport::default()) })
+    }
+
+    fn archive<'a>(
+        &'a self,
+        _connection: &'a Connection,
+        _cause: ArchiveCause,
+    ) -> BoxFuture<'a, Result<ArchivedWork, WorkError>> {
+        Box::pin(async { Ok(ArchivedWork::default()) })
+    }
+}
+
 impl Scene {
     pub(crate) fn new() -> Self {
         let state = tempfile::tempdir().unwrap();
@@ -210,6 +243,7 @@ impl Scene {
             keeper_environment: Box::new(move || vec![("REPORT".into(), report.clone().into())]),
             errand: Box::new(|_| None),
             backends: Box::new(Provider(Arc::clone(&self.fake))),
+            unsaved_work: Arc::new(NoWork),
             tell: Box::new(|_| {}),
         })
     }

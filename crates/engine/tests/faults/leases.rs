@@ -2,7 +2,7 @@
 
 use crate::fake::{Scene, dead_process, request};
 use palisade_core::{Event, State};
-use palisade_engine::{GcAction, GcItem};
+use palisade_engine::{GcAction, GcItem, RemoveMode};
 use palisade_host::process;
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ async fn a_verb_gives_its_lease_back() {
     let scene = Scene::new();
     scene.engine().create(request("web")).await.unwrap();
     scene.engine().start("web").await.unwrap_err();
-    scene.engine().remove("web", false).await.unwrap();
+    scene.engine().remove("web", RemoveMode::Careful).await.unwrap();
     assert_eq!(leases(&scene), Vec::<PathBuf>::new());
 }
 

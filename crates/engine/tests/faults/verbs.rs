@@ -2,7 +2,7 @@
 
 use crate::fake::{Fault, Scene, dead_process, request};
 use palisade_core::{Diagnostic, ExitCode, State};
-use palisade_engine::{EngineError, Started, Stopped};
+use palisade_engine::{EngineError, RemoveMode, Started, StopOutcome};
 use palisade_host::process;
 use palisade_store::IntentKind;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ async fn a_failed_create_that_cannot_be_undone_keeps_its_record_and_tells_the_fi
     let refused = scene.engine().start("web").await.unwrap_err();
     assert_eq!((refused.code(), refused.exit()), ("sandbox-interrupted", ExitCode::Conflict));
     scene.fake.heal();
-    scene.engine().remove("web", false).await.unwrap();
+    scene.engine().remove("web", RemoveMode::Careful).await.unwrap();
     assert_eq!(scene.row("web"), None);
     assert_eq!(scene.store().intents().unwrap().intents, []);
 }
@@ -91,7 +91,7 @@ async fn a_removal_waits_for_the_start_that_is_under_way_and_then_refuses() {
         while scene.row("web").unwrap().state != State::Starting {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        engine.remove("web", false).await
+        engine.remove("web", RemoveMode::Careful).await
     };
     let (started, removed) = tokio::join!(start_and_keep(&scene), removing);
     assert_eq!(started.unwrap(), Started::Now);
@@ -133,9 +133,12 @@ async fn a_removal_that_fails_can_be_repeated() {
     let scene = Scene::new();
     scene.created("web").await;
     scene.fake.fault("remove", Fault::Fail);
-    assert_eq!(scene.engine().remove("web", false).await.unwrap_err().to_string(), "remove web: no luck");
+    assert_eq!(
+        scene.engine().remove("web", RemoveMode::Careful).await.unwrap_err().to_string(),
+        "remove web: no luck"
+    );
     scene.fake.heal();
-    scene.engine().remove("web", false).await.unwrap();
+    scene.engine().remove("web", RemoveMode::Careful).await.unwrap();
     assert_eq!(scene.row("web"), None);
     assert_eq!(scene.store().intents().unwrap().intents, []);
 }
@@ -156,13 +159,16 @@ async fn a_keeper_that_hangs_is_killed_and_the_sandbox_put_in_order() {
     assert!(store.adopt(row.id(), &process::identify(keeper.id()).unwrap()).unwrap());
     store.transition(row.id(), State::Running, None, 0).unwrap();
     let stopped = scene.engine().stop("web", Duration::ZERO).await.unwrap();
-    assert_eq!(stopped, Stopped::Now);
+    assert_eq!(stopped.outcome, StopOutcome::Stopped);
     assert_eq!(scene.fake.calls(), ["stop web"]);
     assert_eq!(scene.state("web"), ("stopped".into(), None));
     assert_eq!(
         scene.engine().notices(row.id(), 0).unwrap(),
         ["its keeper did not end when asked and was killed"]
     );
-    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Already);
+    assert_eq!(
+        scene.engine().stop("web", Duration::ZERO).await.unwrap().outcome,
+        StopOutcome::AlreadyStopped
+    );
     keeper.wait().unwrap();
 }

@@ -6,6 +6,7 @@
 
 mod follow;
 mod git;
+mod ignored;
 mod receive;
 mod records;
 mod snapshot;
@@ -38,13 +39,14 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
 
 fn answer(words: impl Iterator<Item = OsString>) -> Result<Vec<u8>, String> {
     const USAGE: &str =
-        "usage: palisade-guest repository survey|follow DIRECTORY, or receive DIRECTORY FORMAT";
+        "usage: palisade-guest repository survey|follow|ignored DIRECTORY, or receive DIRECTORY FORMAT";
     let words: Vec<OsString> = words.collect();
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
         ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
         ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format),
         ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
+        ([Some("ignored"), _], Some(directory)) => ignored::ignored(&directory),
         _ => return Err(USAGE.into()),
     };
     answer.map_err(|error| error.to_string())

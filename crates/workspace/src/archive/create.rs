@@ -32,6 +32,9 @@ pub struct ArchiveSubject<'a> {
 pub struct Archive {
     pub number: u64,
     pub reference: String,
+    pub commit: ObjectId,
+    /// Commits that no ref of the host led to before.
+    pub commits: u32,
     pub entries: Vec<ManifestEntry>,
 }
 
@@ -92,7 +95,8 @@ impl Repository {
             return Ok(ArchiveOutcome { archive: None, refused });
         }
         let archive = self.write_archive(survey, known, subject, entries).await?;
-        known.add_archive(archive.number, archive.entries.iter().map(|entry| entry.id.clone()));
+        let tips = archive.entries.iter().map(|entry| entry.id.clone());
+        known.add_archive(&archive.reference, archive.number, tips);
         Ok(ArchiveOutcome { archive: Some(archive), refused })
     }
 
@@ -114,7 +118,8 @@ impl Repository {
         if entries.is_empty() {
             return Ok(entries);
         }
-        let present = self.types(entries.iter().map(|entry| &entry.id)).await?;
+        let ids = entries.iter().map(|entry| entry.id.clone()).collect();
+        let present = self.types(ids).await?;
         if present.is_empty() {
             return Ok(entries);
         }
@@ -128,8 +133,8 @@ impl Repository {
     }
 
     /// The types of those objects that are there.
-    async fn types(&self, ids: impl Iterator<Item = &ObjectId>) -> Result<Types, GitError> {
-        let ids: String = ids.map(|id| format!("{id}\n")).collect();
+    async fn types(&self, ids: Vec<ObjectId>) -> Result<Types, GitError> {
+        let ids: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let question = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer"];
         let answer = self.git(question).input(ids).text().await?;
         let found = answer.lines().filter_map(|line| line.split_once(' '));
@@ -143,7 +148,7 @@ impl Repository {
         from: &SandboxRepository<'_>,
         entries: Vec<ManifestEntry>,
         common: Vec<ObjectId>,
-        wanted: &dyn Fn(&[ManifestEntry]) -> Vec<ObjectId>,
+        wanted: &(dyn Fn(&[ManifestEntry]) -> Vec<ObjectId> + Sync),
     ) -> Result<(Vec<ManifestEntry>, Vec<Refused>), ReceiveError> {
         let (mut taken, mut refused) = (Vec::new(), Vec::new());
         let mut request = PackRequest { wanted: Vec::new(), known: common };
@@ -189,8 +194,11 @@ impl Repository {
             entries,
         };
         let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
-        let ids =
-            manifest.entries.iter().flat_map(|entry| [Some(&entry.id), survey.files_of(entry)]).flatten();
+        let mut ids = Vec::new();
+        for entry in &manifest.entries {
+            ids.push(entry.id.clone());
+            ids.extend(survey.files_of(entry).cloned());
+        }
         let (types, blob) = tokio::try_join!(self.types(ids), self.write_object("blob", text))?;
         let mut tree = format!("100644 blob {blob}\t{FILE}\0");
         let mut parents = Vec::new();
@@ -229,8 +237,22 @@ impl Repository {
         let reference = refs.archive(number);
         let mut transaction = RefTransaction::default();
         transaction.set(&reference, &commit, Expected::Absent);
+        let commits = self.count_new_commits(&manifest.entries, &types).await?;
         transaction.commit(self, "palisade: archive").await?;
-        Ok(Archive { number, reference, entries: manifest.entries })
+        Ok(Archive { number, reference, commit, commits, entries: manifest.entries })
+    }
+
+    /// Commits of the sandbox's own making among what is new, without those that only record what is not committed.
+    async fn count_new_commits(&self, entries: &[ManifestEntry], types: &Types) -> Result<u32, GitError> {
+        let is_own = |entry: &&ManifestEntry| {
+            matches!(entry.kind, EntryKind::Ref { .. } | EntryKind::Tip { .. })
+                && types.get(&entry.id).is_some_and(|kind| kind == "commit" || kind == "tag")
+        };
+        let tips: Vec<&ObjectId> = entries.iter().filter(is_own).map(|entry| &entry.id).collect();
+        match tips.is_empty() {
+            true => Ok(0),
+            false => self.count(&tips, &[], &["--all"]).await,
+        }
     }
 
     pub(crate) async fn write_object(&self, kind: &str, content: Vec<u8>) -> Result<ObjectId, GitError> {

@@ -9,6 +9,7 @@ mod list;
 mod manifest;
 mod restore;
 
+pub(crate) use create::files_name;
 pub use create::{Archive, ArchiveOutcome, ArchiveSubject, Refused};
 pub use list::{ArchiveListing, ListedArchive};
 pub use manifest::{ArchiveReason, EntryKind, Manifest, ManifestEntry, ManifestLeftOut};

@@ -6,10 +6,10 @@ use crate::commands::cp;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
-use palisade_agents::{AgentSandbox, Artifacts, ArtifactsRequest, Which, Workshop};
+use palisade_agents::{AgentSandbox, AgentService, Artifacts, ArtifactsRequest};
 use palisade_core::printable;
 use palisade_engine::Skipped;
-use palisade_workspace::ArtifactPath;
+use palisade_workspace::{ArtifactPath, BranchSelection};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -75,14 +75,14 @@ pub(super) fn paths(given: &[PathBuf]) -> Result<Vec<ArtifactPath>, Failure> {
 
 pub(super) async fn bring(
     context: &Context,
-    workshop: &Workshop<'_>,
+    service: &AgentService<'_>,
     sandbox: &AgentSandbox,
-    which: Which,
+    selection: BranchSelection,
     paths: Vec<ArtifactPath>,
 ) -> Result<Vec<Artifacts>, Failure> {
     let mut teller = Teller::new();
-    let request = ArtifactsRequest { which, paths, limits: cp::limits(context) };
-    Ok(workshop.artifacts(sandbox, &request, |progress| teller.progress(&progress)).await?)
+    let request = ArtifactsRequest { selection, paths, limits: cp::limits(context) };
+    Ok(service.artifacts(sandbox, &request, |progress| teller.progress(&progress)).await?)
 }
 
 pub(super) fn tell(sandbox: &AgentSandbox, artifacts: &Artifacts) {

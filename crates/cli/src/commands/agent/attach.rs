@@ -1,6 +1,6 @@
 //! `palisade agent attach`.
 
-use super::{chosen, start, workshop};
+use super::{chosen, service, start};
 use crate::commands::{attach, sessions};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     let worktree =
         worktree.map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?;
     let session = start::session(worktree.as_ref())?;
-    let sandbox = chosen(&workshop(context)?, arguments.name.as_deref()).await?;
+    let sandbox = chosen(&service(context)?, arguments.name.as_deref()).await?;
     let connection = context.engine.connect(sandbox.row.id().as_str()).await?;
     match connection.join(session.as_str(), terminal::size(), UnseenEnd::Show).await? {
         Some(streams) => attach::look(context, &connection, &session, streams).await,

@@ -1,7 +1,7 @@
 //! `palisade agent log`: an agent's commits, computed inside and printed with control characters escaped; and with
 //! `--sync` what came home of them and when.
 
-use super::{chosen, workshop};
+use super::{chosen, service};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
@@ -25,13 +25,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
-    let workshop = workshop(context)?;
-    let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
+    let service = service(context)?;
+    let sandbox = chosen(&service, arguments.name.as_deref()).await?;
     if !arguments.sync {
-        output::data(&workshop.log(&sandbox, arguments.worktree.as_deref()).await?)?;
+        output::data(&service.log(&sandbox, arguments.worktree.as_deref()).await?)?;
         return Ok(OK);
     }
-    let syncs = workshop.syncs(&sandbox)?;
+    let syncs = service.syncs(&sandbox)?;
     if arguments.json {
         output::json(&syncs)?;
     } else if syncs.is_empty() {

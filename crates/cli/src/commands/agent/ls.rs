@@ -1,6 +1,6 @@
 //! `palisade agent ls`.
 
-use super::workshop;
+use super::service;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
@@ -54,12 +54,12 @@ impl<'a> Listed<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
-    let workshop = workshop(context)?;
-    let sandboxes = workshop.all()?;
+    let service = service(context)?;
+    let sandboxes = service.all()?;
     let (summaries, _) = context.engine.list()?;
     let mut listed = Vec::new();
     for sandbox in &sandboxes {
-        let syncs = workshop.syncs(sandbox)?;
+        let syncs = service.syncs(sandbox)?;
         let synced_at = syncs.iter().rev().find(|sync| sync.error.is_none()).map(|sync| sync.at);
         listed.push(Listed::new(sandbox, synced_at, &summaries));
     }

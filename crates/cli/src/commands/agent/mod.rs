@@ -3,30 +3,30 @@
 mod artifacts;
 mod attach;
 pub(crate) mod background;
+pub(crate) mod history;
 mod install;
 pub(crate) mod log;
 pub(crate) mod ls;
-mod rm;
+pub(crate) mod rm;
 mod start;
 pub(crate) mod sync;
 mod told;
 mod work;
 mod worktree;
 
-use super::{exec, git_transport, stop};
+use super::{exec, stop};
 use crate::Status;
 use crate::arguments::GlobalFlags;
 use crate::context::{self, Context, Said};
 use crate::failure::Failure;
-use palisade_agents::{AgentSandbox, Transport, Workshop};
+use palisade_agents::{AgentSandbox, AgentService, AgentWork};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
-use palisade_workspace::Place;
-use palisade_workspace::transport::Limits;
+use palisade_workspace::TransferLimits;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Put coding agents to work on a repository, and bring their work home
+/// Run coding agents on a repository, each in a sandbox, and bring their work back
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -45,10 +45,11 @@ pub(crate) enum Command {
     Log(log::Arguments),
     Stop(stop::Arguments),
     Rm(rm::Arguments),
+    History(history::Arguments),
     Worktree(worktree::Arguments),
 }
 
-/// Git inside has to say something at least this often, and four times in all that a transfer may take.
+/// A transfer has to go on at least this often, and four times in all that it may take.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// The hidden command that a keeper runs.
@@ -58,7 +59,7 @@ pub(crate) const BACKGROUND: &str = "__sync";
 pub(crate) fn surroundings(global: &GlobalFlags, arguments: &Arguments) -> Result<Context, Failure> {
     match &arguments.command {
         Command::Start(start) => {
-            let directory = start.directory.as_deref();
+            let (_, directory) = start.target()?;
             let said = Said::of(&start.policy, Some(&start.foundation));
             let said = Said { sync: start.sync.as_deref(), ..said };
             let context = Context::with_project_of(global, said, directory)?;
@@ -80,18 +81,25 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         Command::Log(arguments) => log::run(context, &arguments).await,
         Command::Stop(arguments) => stop::run(context, &arguments).await,
         Command::Rm(arguments) => rm::run(context, &arguments).await,
+        Command::History(arguments) => history::run(context, &arguments).await,
         Command::Worktree(arguments) => worktree::run(context, &arguments).await,
     }
 }
 
-/// Git and its transport, as this program has them.
-fn workshop(context: &Context) -> Result<Workshop<'_>, Failure> {
-    let transfer_time = context.settings.max_fetch_time.value.0;
-    let limits =
-        Limits { bytes: context.settings.max_fetch.value.0, silence: (transfer_time / 4).min(SILENCE) };
-    let command = palisade_core::shell::word(context::this_program()?.as_os_str());
-    let transport = Transport { command, host: git_transport::HOST.into(), limits };
-    Ok(Workshop { engine: &context.engine, git: context::git(), transport, transfer_time })
+/// How much a sandbox may send, and how long that may take.
+pub(crate) fn limits(settings: &palisade_config::Settings) -> TransferLimits {
+    let time = settings.max_fetch_time.value.0;
+    TransferLimits { bytes: settings.max_fetch.value.0, silence: (time / 4).min(SILENCE), time }
+}
+
+/// What the engine asks about work in sandboxes.
+pub(crate) fn work(settings: &palisade_config::Settings) -> AgentWork {
+    AgentWork { git: context::git(), limits: limits(settings), here: here().ok() }
+}
+
+fn service(context: &Context) -> Result<AgentService<'_>, Failure> {
+    let limits = limits(&context.settings);
+    Ok(AgentService { engine: &context.engine, git: context::git(), limits, here: here().ok() })
 }
 
 /// For a command in a sandbox that may be an agent's: what the files beside the code say, then what the user says.
@@ -116,19 +124,17 @@ pub(crate) fn here() -> Result<HostPath, Failure> {
 }
 
 /// The sandbox that is meant: by name, else the one of the repository we are in.
-async fn chosen(workshop: &Workshop<'_>, name: Option<&str>) -> Result<AgentSandbox, Failure> {
+async fn chosen(service: &AgentService<'_>, name: Option<&str>) -> Result<AgentSandbox, Failure> {
     if let Some(name) = name {
-        return Ok(workshop.find(name)?);
+        return Ok(service.find(name)?);
     }
-    let place = Place::find(&workshop.git, &here()?).await.map_err(palisade_agents::AgentError::from)?;
-    let mut found: Vec<AgentSandbox> =
-        workshop.all()?.into_iter().filter(|sandbox| sandbox.record.repository == place.root).collect();
+    let (root, mut found) = service.of_repository(&here()?).await?;
     if found.len() == 1
         && let Some(only) = found.pop()
     {
         return Ok(only);
     }
-    let root = printable(&place.root.as_path().to_string_lossy());
+    let root = printable(&root.as_path().to_string_lossy());
     let names: Vec<&str> = found.iter().map(|sandbox| sandbox.name().as_str()).collect();
     Err(match names.as_slice() {
         [] => Failure::Told {

@@ -1,42 +1,78 @@
 //! `palisade agent rm`.
 
-use super::{chosen, workshop};
+use super::{chosen, service};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{OK, Status};
-use palisade_agents::{AgentError, AgentSandbox, Workshop};
+use crate::{OK, Status, output};
+use palisade_agents::AgentSandbox;
+use palisade_engine::{RemoveMode, RemoveReport};
 
-/// Remove an agent's sandbox, unless work in it is not on the host
+/// Remove an agent's sandbox
+///
+/// Refused while the sandbox has work that is not in your branches and files, or while an agent works in it. Everything
+/// is archived first: see `palisade agent history`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name or id [default: the sandbox of the repository here]
     pub(crate) name: Option<String>,
-    /// Give up work that is not on the host; repeat the sandbox's name
+    /// Archive its work and remove it, also while an agent works in it
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Give up work that cannot be archived; repeat the sandbox's name
     #[arg(long, value_name = "NAME")]
     pub(crate) discard: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
-    let workshop = workshop(context)?;
-    let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
-    remove(&workshop, &sandbox, arguments.discard.as_deref()).await?;
+    let service = service(context)?;
+    let sandbox = chosen(&service, arguments.name.as_deref()).await?;
+    let mode = mode(&sandbox, arguments.force, arguments.discard.as_deref())?;
+    let report = service.engine.remove(sandbox.row.id().as_str(), mode).await?;
+    print(&report);
     Ok(OK)
 }
 
-/// What would be lost is looked for inside, so the sandbox is started for it.
-pub(super) async fn remove(
-    workshop: &Workshop<'_>,
+/// How far a removal may go. What is given up has to be named.
+pub(super) fn mode(
     sandbox: &AgentSandbox,
-    given_up: Option<&str>,
-) -> Result<(), Failure> {
-    let id = sandbox.row.id().as_str();
-    if given_up != Some(sandbox.name().as_str()) {
-        workshop.engine.start(id).await?;
-        let unsynced = workshop.unsynced(sandbox).await?;
-        if !unsynced.is_empty() {
-            return Err(AgentError::Unsynced { name: sandbox.name().clone(), what: unsynced.told() }.into());
-        }
+    force: bool,
+    discard: Option<&str>,
+) -> Result<RemoveMode, Failure> {
+    let name = sandbox.name();
+    match discard {
+        Some(given) if given == name.as_str() => Ok(RemoveMode::Discard),
+        Some(given) => Err(Failure::usage(
+            format!("--discard names '{}', and the sandbox is '{name}'", palisade_core::printable(given)),
+            format!("repeat the sandbox's name: --discard {name}"),
+        )),
+        None if force => Ok(RemoveMode::Force),
+        None => Ok(RemoveMode::Careful),
     }
-    workshop.engine.remove(id, true).await?;
-    Ok(())
+}
+
+/// What became of what was in a sandbox.
+pub(crate) fn print(report: &RemoveReport) {
+    let archived = &report.archived;
+    if let Some(saved) = &report.saved_files {
+        output::note(&format!(
+            "git in the sandbox was of no use; its files are saved in {}",
+            saved.display()
+        ));
+    }
+    match archived.archives.as_slice() {
+        [] => {}
+        [one] => output::note(&format!("its work is archived as {one}")),
+        [.., last] => output::note(&format!(
+            "its work is archived in {} archives, the last is {last}; see palisade agent history",
+            archived.archives.len()
+        )),
+    }
+    if archived.ignored_files > 0 {
+        output::note(&format!(
+            "removed with it: {} {} that git ignores ({:.1} MiB), and the agent's conversations",
+            archived.ignored_files,
+            if archived.ignored_files == 1 { "file" } else { "files" },
+            archived.ignored_bytes as f64 / f64::from(1 << 20)
+        ));
+    }
 }

@@ -1,13 +1,17 @@
 //! `palisade agent start`.
 
-use super::{here, told, workshop};
+use super::{here, rm, service, told};
 use crate::arguments::{FoundationFlag, PolicyFlags, SessionName};
 use crate::commands::attach;
+use crate::commands::sandbox::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{OK, Status, output, terminal};
-use palisade_agents::{Given, Install, Profile, Profiles, Ready, Signed, StartRequest, Workshop};
+use palisade_agents::{
+    AgentError, AgentService, Begin, Given, Install, Profile, Profiles, Ready, Signed, StartRequest,
+    WorkingLock,
+};
 use palisade_core::{
     ExitCode, GuestPath, HostPath, Layout, Method, Network, Origin, Policy, SandboxName, Secret, SyncMode,
     SyncTrigger, Workspace, printable,
@@ -15,26 +19,29 @@ use palisade_core::{
 use palisade_engine::wrapper::{Host, Reach, reach, searched_first};
 use palisade_engine::{Connection, SessionStart};
 use palisade_protocol::ExecRequest;
-use palisade_workspace::BranchName;
+use palisade_provision::Answer;
+use palisade_workspace::{Arrival, BranchName, OnUnapplied, OnUncommitted, WhyStayed};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Put an agent to work on a repository, in a sandbox of its own
+/// Start an agent on a repository, in a sandbox of its own
 ///
-/// The current branch is sent into the sandbox, where the agent works without asking for permission: it sees nothing
-/// of the host but that code and the tools. With a terminal, this one is attached to the agent; Ctrl-\ then d detaches.
-/// Its work comes home with `palisade agent sync`. Unless something is said about the network, the agent reaches what it
-/// cannot work without.
+/// Your commit and branches go into the sandbox, where the agent works without permission prompts: it sees nothing of
+/// the host but that code and the tools. On a terminal, you are attached to the agent; Ctrl-\ then d detaches. Bring its
+/// work back with `palisade agent sync`. Without any option about the network, the agent reaches only the hosts that its
+/// profile names.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The repository [default: the one of the current directory]
-    pub(crate) directory: Option<PathBuf>,
+    /// The agent (claude, codex, gemini, kiro, shell, demo, or a profile of your own), the repository, or both
+    /// [default: claude, and the repository of the current directory]
+    #[arg(value_name = "AGENT|DIRECTORY", num_args = 0..=2)]
+    pub(crate) what: Vec<PathBuf>,
     /// Name of the sandbox [default: the repository's]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The agent: claude, codex, gemini, kiro, shell, demo, or one of your own
-    #[arg(long, default_value = "claude")]
-    pub(crate) agent: String,
+    /// The agent, as the first argument
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
     /// Work on this and end
     #[arg(long, value_name = "TEXT", conflicts_with = "task_file")]
     pub(crate) task: Option<String>,
@@ -44,22 +51,34 @@ pub(crate) struct Arguments {
     /// In a worktree for this branch, beside the other ones
     #[arg(long, value_name = "BRANCH")]
     pub(crate) worktree: Option<String>,
-    /// Discard the sandbox of an earlier start
+    /// Remove the sandbox of an earlier start first; refused while it has work that is not in your branches and files
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// With --fresh: also give up work in it that is not on the host; repeat the sandbox's name
+    /// With --fresh: archive the work in it and remove it, also while an agent works in it
+    #[arg(long, requires = "fresh")]
+    pub(crate) force: bool,
+    /// With --fresh: give up work in it that cannot be archived; repeat the sandbox's name
     #[arg(long, value_name = "NAME", requires = "fresh")]
     pub(crate) discard: Option<String>,
-    /// Go on with what is committed, and leave other changes behind
-    #[arg(long)]
+    /// Start from the commit, and leave changes that are not committed on the host
+    #[arg(long, conflicts_with = "include_changes")]
     pub(crate) allow_dirty: bool,
-    /// Go on with the agent's last conversation
-    #[arg(long, conflicts_with_all = ["task", "task_file", "fresh"])]
+    /// Also send in changes that are not committed
+    #[arg(long)]
+    pub(crate) include_changes: bool,
+    /// Where the agent has work that is not in your branches and files: let it continue on that
+    #[arg(long = "continue", conflicts_with = "follow_host")]
+    pub(crate) go_on: bool,
+    /// Where the agent has work that is not in your branches and files: archive it, and follow the host
+    #[arg(long)]
+    pub(crate) follow_host: bool,
+    /// Continue the agent's last conversation, also with a task
+    #[arg(long, conflicts_with = "fresh")]
     pub(crate) resume: bool,
     /// Start the agent and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Bring its work into refs/palisade/NAME by itself: manual, on-commit or on-idle [default: as before, or manual]
+    /// Archive its work by itself: manual, on-commit or on-idle [default: as before, or manual]
     #[arg(long, value_name = "MODE")]
     pub(crate) sync: Option<String>,
     #[command(flatten)]
@@ -68,69 +87,160 @@ pub(crate) struct Arguments {
     pub(crate) policy: PolicyFlags,
 }
 
+/// The agent when none is named.
+const DEFAULT_AGENT: &str = "claude";
+
+impl Arguments {
+    /// The agent and the directory that are meant. A word that is an agent's name is the agent.
+    pub(crate) fn target(&self) -> Result<(String, Option<&Path>), Failure> {
+        let profiles = profiles()?;
+        let is_agent = |word: &Path| word.to_str().is_some_and(|word| profiles.get(word).is_ok());
+        let (named, directory) = match self.what.as_slice() {
+            [] => (None, None),
+            [word] if is_agent(word) => (word.to_str(), None),
+            [directory] => (None, Some(directory.as_path())),
+            [word, directory, ..] if is_agent(word) => (word.to_str(), Some(directory.as_path())),
+            [word, ..] => {
+                // Says which agents there are.
+                profile(&profiles, &word.to_string_lossy())?;
+                (None, None)
+            }
+        };
+        let agent = match (named, &self.agent) {
+            (Some(named), Some(given)) if named != given => {
+                return Err(Failure::usage(
+                    format!("both '{named}' and --agent {} name an agent", printable(given)),
+                    "name it once",
+                ));
+            }
+            (Some(named), _) => named.to_owned(),
+            (None, Some(given)) => given.clone(),
+            (None, None) => DEFAULT_AGENT.to_owned(),
+        };
+        Ok((agent, directory))
+    }
+}
+
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
     let task = task(&arguments)?;
     if task.is_none() && !arguments.detach && !terminal::is_interactive() {
         return Err(Failure::usage(
-            "an agent without a task needs a terminal, and this is none",
+            "an agent without a task needs a terminal, and there is none here",
             "give it work with --task, or leave it running with --detach",
         ));
     }
     let profiles = profiles()?;
-    let profile = profile(&profiles, &arguments.agent)?;
+    let (agent, directory) = arguments.target()?;
+    let profile = profile(&profiles, &agent)?;
+    refuse_resume(profile, &arguments, task.as_deref())?;
     let worktree = arguments.worktree.as_deref().map(BranchName::new).transpose();
     let worktree =
         worktree.map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?;
     let signed = login(context, &profiles, profile)?;
-    let mut request = request(context, &arguments)?;
+    let mut request = request(context, &arguments, directory)?;
     allow_endpoints(context, profile, &mut request.policy)?;
     let installed = installation(context, profile, &request)?;
     request.policy.programs.clone_from(&installed.show);
-    let workshop = workshop(context)?;
+    let service = service(context)?;
     context.announce(request.method);
     context.require_guest()?;
     if arguments.fresh {
-        discard(&workshop, &request, arguments.discard.as_deref()).await?;
+        remove_earlier(&service, &request, &arguments).await?;
     }
-    refuse_other_foundation(context, &workshop, &request).await?;
+    refuse_other_foundation(context, &service, &request).await?;
     let mut teller = told::Teller::new();
-    let ready = workshop.arrive(request, profile, &mut |step| teller.step(&step)).await?;
+    let ready = begin(&service, &request, profile, &arguments, &mut teller).await?;
     teller.clear();
     let Ready { connection, .. } = &ready;
     let place = match &worktree {
         None => GuestPath::new(connection.layout.workspace.clone())
             .map_err(|error| Failure::internal(error.to_string()))?,
-        Some(branch) => workshop.worktree(connection, branch).await?,
+        Some(branch) => service.worktree(connection, branch).await?,
     };
     let program = installed.program.to_string_lossy().into_owned();
     require_program(connection, profile, &program).await?;
     let layout = searched_first(&connection.layout, &installed.search);
     let place = place.as_str().to_owned();
     let layout = Layout { workspace: place.clone(), directory: place, ..layout };
+    let begin = match arguments.resume {
+        true => resumed(profile, connection, &layout).await?,
+        false => Begin::New,
+    };
     let session = session(worktree.as_ref())?;
     let mut tell = |step| teller.step(&step);
     let variables = palisade_agents::settle(connection, &layout, profile, &signed, &mut tell).await?;
     let program = program.as_str();
     let work = Work {
         context,
-        workshop: &workshop,
+        service: &service,
         ready: &ready,
         profile,
         program,
         layout: &layout,
         session,
+        worktree: worktree.as_ref(),
         variables,
     };
     match task {
-        Some(task) if !arguments.detach => work.to_the_end(&task).await,
+        Some(task) if !arguments.detach => work.to_the_end(profile.task_command(&task, &begin)).await,
         task => {
             let command = match task {
-                Some(task) => profile.task_command(&task),
-                None => profile.interactive_command(arguments.resume),
+                Some(task) => profile.task_command(&task, &begin),
+                None => profile.interactive_command(&begin),
             };
             work.in_a_session(command, arguments.detach).await
         }
     }
+}
+
+/// Before anything is made: an agent that cannot continue a conversation is not asked to.
+fn refuse_resume(profile: &Profile, arguments: &Arguments, task: Option<&str>) -> Result<(), Failure> {
+    let possible = match task {
+        _ if !arguments.resume => true,
+        Some(_) => profile.can_resume_with_task(),
+        None => !profile.resume.is_empty(),
+    };
+    if possible {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} cannot continue a conversation that way", profile.name),
+        "leave --resume out",
+    ))
+}
+
+async fn resumed(profile: &Profile, connection: &Connection, layout: &Layout) -> Result<Begin, Failure> {
+    if profile.conversations.is_none() {
+        return Ok(Begin::Resume(None));
+    }
+    match profile.last_conversation(connection, layout).await? {
+        Some(id) => Ok(Begin::Resume(Some(id))),
+        None => Err(AgentError::NoConversation {
+            agent: profile.name.clone(),
+            directory: layout.directory.clone(),
+        }
+        .into()),
+    }
+}
+
+/// Starts the sandbox. Where the agent has work of its own, a person is asked what to do with it.
+async fn begin(
+    service: &AgentService<'_>,
+    request: &StartRequest,
+    profile: &Profile,
+    arguments: &Arguments,
+    teller: &mut told::Teller,
+) -> Result<Ready, Failure> {
+    let mut tell = |step| teller.step(&step);
+    let mut ready = service.start(request.clone(), profile, &mut tell).await?;
+    let is_open = matches!(ready.report.arrival, Arrival::Stayed(WhyStayed::UnappliedWork));
+    if is_open && !arguments.go_on && terminal::is_interactive() {
+        let question = "Archive the agent's work and follow your branch instead?";
+        if confirm(&[], question, Answer::No) == Answer::Yes {
+            service.follow_host(&mut ready, request, &mut tell).await?;
+        }
+    }
+    Ok(ready)
 }
 
 /// The name of the session in which an agent works.
@@ -141,13 +251,14 @@ pub(crate) fn session(worktree: Option<&BranchName>) -> Result<SessionName, Fail
 
 struct Work<'a> {
     context: &'a Context,
-    workshop: &'a Workshop<'a>,
+    service: &'a AgentService<'a>,
     ready: &'a Ready,
     profile: &'a Profile,
     /// The word that starts the agent inside.
     program: &'a str,
     layout: &'a Layout,
     session: SessionName,
+    worktree: Option<&'a BranchName>,
     variables: Vec<(String, Secret)>,
 }
 
@@ -164,23 +275,58 @@ impl Work<'_> {
         }
     }
 
-    async fn to_the_end(&self, task: &str) -> Result<Status, Failure> {
-        let call = self.call(self.profile.task_command(task), Input::Empty, Tty::No);
+    async fn to_the_end(&self, command: Vec<String>) -> Result<Status, Failure> {
         let connection = &self.ready.connection;
+        let _working = self.lock().await?;
+        let call = self.call(command, Input::Empty, Tty::No);
         let ended = relay::run(&connection.client, self.layout, &call, Signals::listen()).await;
         let status = self.context.unless_lost(&connection.row, ended).await?;
         output::note(&format!("{} ended with exit code {status}", self.profile.name));
         if self.ready.sandbox.record.sync != SyncMode::Manual
-            && let Err(error) = self.workshop.sync_refs(&self.ready.sandbox, SyncTrigger::Ended).await
+            && let Err(error) = self.service.archive(&self.ready.sandbox, SyncTrigger::Ended).await
         {
-            output::warning(&format!("its work was not brought into refs: {error}"));
+            output::warning(&format!("its work was not archived: {error}"));
         }
-        output::note(&format!("bring its work home: palisade agent sync {}", self.ready.sandbox.name()));
+        self.next_steps();
         Ok(status)
+    }
+
+    /// Notes that an agent works here; refused while another one does.
+    async fn lock(&self) -> Result<WorkingLock, Failure> {
+        let sessions = self.ready.connection.sessions().await?;
+        let in_session = sessions.iter().any(|it| it.name == self.session.as_str() && it.exit.is_none());
+        match WorkingLock::take(&self.ready.connection.row, self.worktree)? {
+            Some(lock) if !in_session => Ok(lock),
+            _ => Err(self.taken()),
+        }
+    }
+
+    fn taken(&self) -> Failure {
+        let back = attach::way_back(self.ready.connection.row.name.as_str(), &self.session);
+        Failure::Told {
+            code: "agent-working",
+            exit: ExitCode::Conflict,
+            message: format!("an agent is working there already (session '{}')", self.session),
+            hints: vec![
+                format!("look at it with: {back}"),
+                "or give another one a worktree: --worktree BRANCH".into(),
+            ],
+        }
+    }
+
+    /// What one does when the agent has ended.
+    fn next_steps(&self) {
+        let (agent, name) = (&self.profile.name, self.ready.sandbox.name());
+        let worktree = self.worktree.map(|branch| format!(" --worktree {branch}")).unwrap_or_default();
+        output::note(&format!("bring its work back: palisade agent sync{worktree} {name}"));
+        if !self.profile.resume.is_empty() {
+            output::note(&format!("continue: palisade agent start {agent} --resume{worktree} --name {name}"));
+        }
     }
 
     async fn in_a_session(&self, command: Vec<String>, detach: bool) -> Result<Status, Failure> {
         let connection = &self.ready.connection;
+        drop(self.lock().await?);
         let call = self.call(command, Input::Relayed, Tty::Yes);
         let request = ExecRequest { detached: detach, ..call.request(self.layout) };
         let back = attach::way_back(connection.row.name.as_str(), &self.session);
@@ -193,16 +339,15 @@ impl Work<'_> {
                 Ok(OK)
             }
             SessionStart::Started(streams) => {
-                attach::look(self.context, connection, &self.session, streams).await
+                let status = attach::look(self.context, connection, &self.session, streams).await?;
+                let sessions = connection.sessions().await.unwrap_or_default();
+                // Unless it was left running.
+                if !sessions.iter().any(|it| it.name == self.session.as_str() && it.exit.is_none()) {
+                    self.next_steps();
+                }
+                Ok(status)
             }
-            SessionStart::Running => Err(Failure::Told {
-                code: "session-exists",
-                exit: ExitCode::Conflict,
-                message: format!("an agent is at work there already, in session '{}'", self.session),
-                hints: vec![format!(
-                    "look at it with: {back}; or give another one a worktree: --worktree BRANCH"
-                )],
-            }),
+            SessionStart::Running => Err(self.taken()),
             SessionStart::Refused(refusal) => {
                 Ok(relay::refused(&call.program(), &self.layout.directory, &refusal))
             }
@@ -263,14 +408,18 @@ fn task(arguments: &Arguments) -> Result<Option<String>, Failure> {
     }
 }
 
-fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Failure> {
-    let directory = match &arguments.directory {
+fn request(
+    context: &Context,
+    arguments: &Arguments,
+    directory: Option<&Path>,
+) -> Result<StartRequest, Failure> {
+    let directory = match directory {
         None => here()?,
         Some(path) => {
             let real = std::fs::canonicalize(path).map_err(|error| {
                 Failure::usage(
                     format!("{}: {error}", printable(&path.to_string_lossy())),
-                    "name a directory in a git repository",
+                    "name an agent (see palisade agent start --help) or a directory in a git repository",
                 )
             })?;
             HostPath::new(real).map_err(|error| Failure::failed("io", error.to_string()))?
@@ -281,7 +430,16 @@ fn request(context: &Context, arguments: &Arguments) -> Result<StartRequest, Fai
     Ok(StartRequest {
         directory,
         name,
-        allow_dirty: arguments.allow_dirty,
+        on_uncommitted: match (arguments.include_changes, arguments.allow_dirty) {
+            (true, _) => OnUncommitted::Include,
+            (false, true) => OnUncommitted::LeaveBehind,
+            (false, false) => OnUncommitted::Refuse,
+        },
+        on_unapplied: match arguments.follow_host {
+            true => OnUnapplied::FollowHost,
+            false => OnUnapplied::Continue,
+        },
+        scope: palisade_workspace::RefScope::All,
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
         foundation: context.foundation.clone(),
@@ -322,22 +480,24 @@ fn given(flags: &PolicyFlags, context: &Context) -> Vec<Given> {
     all.into_iter().filter_map(|(option, said)| said.then_some(option)).collect()
 }
 
-/// Removes the sandbox of an earlier start, unless something in it would be lost.
-async fn discard(
-    workshop: &Workshop<'_>,
+/// Removes the sandbox of an earlier start, as `agent rm` does.
+async fn remove_earlier(
+    service: &AgentService<'_>,
     request: &StartRequest,
-    given_up: Option<&str>,
+    arguments: &Arguments,
 ) -> Result<(), Failure> {
-    let Some(sandbox) = workshop.earlier(request).await? else { return Ok(()) };
-    super::rm::remove(workshop, &sandbox, given_up).await?;
-    output::note(&format!("discarded {}", sandbox.name()));
+    let Some(sandbox) = service.earlier(request).await? else { return Ok(()) };
+    let mode = rm::mode(&sandbox, arguments.force, arguments.discard.as_deref())?;
+    let report = service.engine.remove(sandbox.row.id().as_str(), mode).await?;
+    rm::print(&report);
+    output::note(&format!("removed the earlier sandbox {}", sandbox.name()));
     Ok(())
 }
 
 /// A sandbox from before stays what it was made from; asking for something else must not look as if it worked.
 async fn refuse_other_foundation(
     context: &Context,
-    workshop: &Workshop<'_>,
+    service: &AgentService<'_>,
     request: &StartRequest,
 ) -> Result<(), Failure> {
     let environment = request.foundation.environment.as_ref();
@@ -346,13 +506,13 @@ async fn refuse_other_foundation(
     if environment.is_none() && image.is_none() {
         return Ok(());
     }
-    let Some(sandbox) = workshop.earlier(request).await? else { return Ok(()) };
+    let Some(sandbox) = service.earlier(request).await? else { return Ok(()) };
     let made_from = &sandbox.row.spec.foundation;
     let refuse = |from: String, wanted: &str| Failure::Told {
         code: "environment-differs",
         exit: ExitCode::Conflict,
         message: format!("sandbox '{}' was made from {from}, not from '{wanted}'", sandbox.name()),
-        hints: vec!["begin anew with --fresh, or give this agent a sandbox of its own with --name".into()],
+        hints: vec!["make a new one with --fresh, or another one with --name".into()],
     };
     let told = |what: &str, name: Option<String>| match name {
         Some(name) => format!("{what} '{name}'"),
@@ -430,6 +590,6 @@ async fn require_program(connection: &Connection, profile: &Profile, program: &s
             "{} is not shown to sandbox '{}': it was made without it",
             profile.name, connection.row.name
         ),
-        hints: vec!["begin anew with --fresh, or give this agent a sandbox of its own with --name".into()],
+        hints: vec!["make a new one with --fresh, or another one with --name".into()],
     })
 }

@@ -1,47 +1,75 @@
 //! `palisade agent sync`.
 
-use super::{artifacts, chosen, workshop};
+use super::{artifacts, chosen, service};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_agents::{AgentSandbox, Branch, Homecoming, SyncRequest, Which};
-use palisade_core::printable;
-use palisade_workspace::{Autorun, BranchName, Commits, Divergence, Waits, Work};
+use palisade_agents::AgentSandbox;
+use palisade_core::{ExitCode, printable};
+use palisade_workspace::{
+    Autorun, BranchName, BranchReport, BranchSelection, CommitsOutcome, ExchangeReport, FilesOutcome,
+    MergeMode, SyncOptions, TagMode, TreeOutcome, TreeReport, WaitingCommits, WhyFilesWait, WhyWaiting,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Bring an agent's work home: commits, and changes that are not committed
+/// Bring an agent's work back: commits, and changes that are not committed
 ///
-/// Commits move your branch forward when nothing is in the way; changes arrive in your working tree, where `git diff`
-/// shows them. What cannot be applied waits on a branch palisade/NAME, and nothing of yours is overwritten. With
-/// --artifacts, files that git ignores come too; those that came before are replaced, any other of yours is kept.
+/// Everything in the sandbox is archived first (see `palisade agent history`). Then commits move your branches forward,
+/// and changed files arrive in your working tree, as plain changes that are not committed. A file that you have changed
+/// yourself is never touched. Commits that cannot move your branch wait on a branch palisade/NAME/BRANCH. The exit code
+/// is 7 when something waits for you, with the next command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name or id [default: the sandbox of the repository here]
     pub(crate) name: Option<String>,
-    /// Merge when both sides have commits
+    /// Merge where both sides have changed something
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Only what is in the worktree of this branch
+    /// Only the branch and the files of this worktree
     #[arg(long, value_name = "BRANCH", conflicts_with = "all")]
     pub(crate) worktree: Option<String>,
-    /// All branches
+    /// Also the files of all other worktrees
     #[arg(long)]
     pub(crate) all: bool,
+    /// Also create the tags that you do not have
+    #[arg(long)]
+    pub(crate) tags: bool,
     /// Also files that git ignores: these, from the top of the working tree, or all. NAME comes before it
     #[arg(long, value_name = "PATH", num_args = 0..)]
     pub(crate) artifacts: Option<Vec<PathBuf>>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Only these files and directories, as changes that are not committed
+    #[arg(last = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
 }
 
-/// What came home, as `--json` tells it.
+/// What a sync did, as `--json` prints it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Synced {
     branches: Vec<SyncedBranch>,
-    /// Branches and worktrees whose names cannot come home.
+    /// The files of working trees.
+    trees: Vec<SyncedTree>,
+    /// The archive that was made, if something was new.
+    archive: Option<String>,
+    /// Tags that you do not have, or have at another commit.
+    tags: Vec<SyncedTag>,
+    /// Entries of the agent's stash, which are archived.
+    stashes: Vec<String>,
+    /// Working trees whose commits are on no branch.
+    detached: Vec<SyncedDetached>,
+    /// Nested repositories with work of their own.
+    nested: Vec<SyncedNested>,
+    /// What could not be archived.
+    left_out: Vec<SyncedLeftOut>,
+    /// Branches palisade/NAME/… that are gone, because you have their commits now.
+    removed_branches: Vec<String>,
+    /// Whether something waits for you, or could not be archived; the exit code is 7 then.
+    needs_user: bool,
+    /// Branches and worktrees whose names are not taken. Always 0: they are archived under other names.
     unnameable: usize,
     /// With `--artifacts`: what came of each working tree.
     artifacts: Vec<artifacts::SyncedArtifacts>,
@@ -54,10 +82,12 @@ struct SyncedBranch {
     commits: CommitsState,
     /// How many commits came, or wait.
     count: u32,
-    /// Paths whose changes were laid into the working tree.
+    /// Files of this branch that were written into your working tree and are not committed.
     laid: Vec<String>,
     /// Why something waits, for people.
     waits: Option<String>,
+    /// The branch that shows commits which wait.
+    waiting_branch: Option<String>,
     /// Changed files that run by themselves.
     autorun: Vec<SyncedAutorun>,
 }
@@ -68,8 +98,61 @@ struct SyncedBranch {
 enum CommitsState {
     Same,
     Forwarded,
+    Created,
     Merged,
     Waiting,
+}
+
+/// The files of one working tree in the sandbox.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedTree {
+    /// Its path in the sandbox.
+    path: String,
+    branch: Option<String>,
+    /// Your working tree that it was applied to; null when it waits.
+    place: Option<String>,
+    written: Vec<String>,
+    /// Files that are back to what your commit has, because the agent has taken them back.
+    taken_back: Vec<String>,
+    /// Files that both sides have changed; yours stay.
+    conflicts: Vec<String>,
+    /// Files that wait for commits which wait.
+    waiting: Vec<String>,
+    /// Why all of it waits, for people.
+    waits: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedTag {
+    name: String,
+    commit: String,
+    created: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedDetached {
+    path: String,
+    commit: String,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedNested {
+    path: String,
+    /// The bare repository on this machine that holds it.
+    repository: String,
+    /// Whether your working tree has a repository there with all of it.
+    on_host: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncedLeftOut {
+    path: String,
+    reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,115 +169,447 @@ impl SyncedAutorun {
 }
 
 impl SyncedBranch {
-    fn new(branch: &Branch) -> Self {
-        let mut waits = None;
-        let (commits, count) = match &branch.applied.commits {
-            Commits::Same => (CommitsState::Same, 0),
-            Commits::Forwarded(count) => (CommitsState::Forwarded, *count),
-            Commits::Merged(count) => (CommitsState::Merged, *count),
-            Commits::Waiting { count, why } => {
-                waits = Some(reason(why));
-                (CommitsState::Waiting, *count)
+    fn new(branch: &BranchReport, report: &ExchangeReport) -> Self {
+        let (mut waits, mut waiting_branch) = (None, None);
+        let (commits, count) = match &branch.commits {
+            CommitsOutcome::Nothing => (CommitsState::Same, 0),
+            CommitsOutcome::Moved { count, .. } => (CommitsState::Forwarded, *count),
+            CommitsOutcome::Created { count, .. } => (CommitsState::Created, *count),
+            CommitsOutcome::Merged { count } => (CommitsState::Merged, *count),
+            CommitsOutcome::Waiting(waiting) => {
+                waits = Some(why_waiting(&waiting.why));
+                waiting_branch = Some(printable(&waiting.branch));
+                (CommitsState::Waiting, waiting.count)
             }
         };
-        let mut laid = Vec::new();
-        match &branch.applied.work {
-            Work::None => {}
-            Work::Laid { paths } => laid.extend(paths.iter().map(|path| shown(path))),
-            Work::Waiting { why } => waits = waits.or_else(|| Some(reason(why))),
-        }
-        let autorun = branch.autorun.iter().map(SyncedAutorun::new);
+        let trees = report.sync.trees.iter().filter(|tree| tree.branch.as_ref() == Some(&branch.name));
+        let laid = trees.flat_map(|tree| match &tree.files {
+            FilesOutcome::Applied { report, .. } => report.written.as_slice(),
+            FilesOutcome::Waiting(_) => &[],
+        });
         Self {
             name: printable(branch.name.as_str()),
             commits,
             count,
-            laid,
+            laid: laid.map(|path| shown(path)).collect(),
             waits,
-            autorun: autorun.collect(),
+            waiting_branch,
+            autorun: branch.autorun.iter().map(SyncedAutorun::new).collect(),
         }
     }
+
+    /// A branch without new commits, for the files of its working tree.
+    fn unchanged(tree: &TreeOutcome) -> Option<Self> {
+        let waits = match &tree.files {
+            FilesOutcome::Waiting(why) => Some(why_files_wait(why)),
+            FilesOutcome::Applied { .. } => None,
+        };
+        let FilesOutcome::Applied { report, .. } = &tree.files else {
+            return Some(Self::empty(tree.branch.as_ref()?, Vec::new(), waits));
+        };
+        Some(Self::empty(
+            tree.branch.as_ref()?,
+            report.written.iter().map(|path| shown(path)).collect(),
+            waits,
+        ))
+    }
+
+    fn empty(name: &BranchName, laid: Vec<String>, waits: Option<String>) -> Self {
+        let name = printable(name.as_str());
+        Self {
+            name,
+            commits: CommitsState::Same,
+            count: 0,
+            laid,
+            waits,
+            waiting_branch: None,
+            autorun: Vec::new(),
+        }
+    }
+}
+
+impl SyncedTree {
+    fn new(tree: &TreeOutcome) -> Self {
+        let none = TreeReport::default();
+        let (place, report, waits) = match &tree.files {
+            FilesOutcome::Applied { place, report } => (Some(place.to_string()), report, None),
+            FilesOutcome::Waiting(why) => (None, &none, Some(why_files_wait(why))),
+        };
+        let list = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect();
+        Self {
+            path: printable(tree.path.as_str()),
+            branch: tree.branch.as_ref().map(|branch| printable(branch.as_str())),
+            place,
+            written: list(&report.written),
+            taken_back: list(&report.taken_back),
+            conflicts: list(&report.conflicts),
+            waiting: list(&report.waiting),
+            waits,
+        }
+    }
+}
+
+impl Synced {
+    fn new(report: &ExchangeReport, artifacts: Vec<artifacts::SyncedArtifacts>) -> Self {
+        let sync = &report.sync;
+        let mut branches: Vec<SyncedBranch> =
+            sync.branches.iter().map(|branch| SyncedBranch::new(branch, report)).collect();
+        for tree in &sync.trees {
+            let is_listed = tree.branch.as_ref().is_some_and(|branch| {
+                branches.iter().any(|listed| listed.name == printable(branch.as_str()))
+            });
+            if !is_listed {
+                branches.extend(SyncedBranch::unchanged(tree));
+            }
+        }
+        let nested = report.archived.nested.iter().map(|nested| SyncedNested {
+            path: nested.path.to_string(),
+            repository: nested.place.to_string(),
+            on_host: nested.is_on_host,
+        });
+        Self {
+            branches,
+            trees: sync.trees.iter().map(SyncedTree::new).collect(),
+            archive: report.archived.archive().map(|archive| archive.reference.clone()),
+            tags: sync
+                .tags
+                .iter()
+                .map(|tag| SyncedTag {
+                    name: printable(&tag.name),
+                    commit: tag.id.to_string(),
+                    created: tag.made,
+                })
+                .collect(),
+            stashes: sync.stashes.iter().map(|entry| entry.message.clone()).collect(),
+            detached: sync
+                .detached
+                .iter()
+                .map(|(path, commit)| SyncedDetached { path: path.to_string(), commit: commit.to_string() })
+                .collect(),
+            nested: nested.collect(),
+            left_out: left_out(report),
+            removed_branches: sync.removed_branches.iter().map(|name| printable(name)).collect(),
+            needs_user: needs_user(report),
+            unnameable: 0,
+            artifacts,
+        }
+    }
+}
+
+/// What could not be archived, with the reason.
+fn left_out(report: &ExchangeReport) -> Vec<SyncedLeftOut> {
+    let archived = &report.archived;
+    let nested = archived.nested.iter().flat_map(|nested| &nested.outcome.refused);
+    let refused = archived.main.refused.iter().chain(nested);
+    let refused = refused
+        .map(|refused| SyncedLeftOut { path: refused.what.describe(), reason: refused.reason.clone() });
+    let files = archived.left_out.iter();
+    let files = files.map(|file| SyncedLeftOut { path: file.path.clone(), reason: file.reason.clone() });
+    files.chain(refused).collect()
+}
+
+fn needs_user(report: &ExchangeReport) -> bool {
+    let nested = report.archived.nested.iter().any(|nested| !nested.is_on_host);
+    report.sync.needs_user() || !report.archived.is_complete() || nested
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let paths = arguments.artifacts.as_deref().map(artifacts::paths).transpose()?;
-    let workshop = workshop(context)?;
-    let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
-    let which = match &arguments.worktree {
-        Some(branch) => Which::Worktree(
+    let service = service(context)?;
+    let sandbox = chosen(&service, arguments.name.as_deref()).await?;
+    let selection = match &arguments.worktree {
+        Some(branch) => BranchSelection::Worktree(
             BranchName::new(branch)
                 .map_err(|error| Failure::usage(error.to_string(), "for example: feature/login"))?,
         ),
-        None if arguments.all => Which::All,
-        None => Which::Main,
+        None if arguments.all => BranchSelection::All,
+        None => BranchSelection::Main,
     };
-    let on_divergence = if arguments.merge { Divergence::Merge } else { Divergence::Wait };
-    let most = context.settings.max_fetch.value.0;
-    let request = SyncRequest { which, on_divergence, most };
-    let homecoming = workshop.sync(&sandbox, &request).await?;
+    let options = SyncOptions {
+        selection,
+        merge: if arguments.merge { MergeMode::Merge } else { MergeMode::Wait },
+        tags: if arguments.tags { TagMode::Create } else { TagMode::List },
+        only: only(&arguments.paths)?,
+        max_bytes: context.settings.max_fetch.value.0,
+    };
+    let report = service.sync(&sandbox, &options).await?;
     if !arguments.json {
-        tell_all(&sandbox, &homecoming);
+        Telling { sandbox: &sandbox, report: &report, options: &options }.print();
     }
     let brought = match paths {
-        Some(paths) => artifacts::bring(context, &workshop, &sandbox, request.which, paths).await?,
+        Some(paths) => artifacts::bring(context, &service, &sandbox, options.selection, paths).await?,
         None => Vec::new(),
     };
     if arguments.json {
-        let branches = homecoming.branches.iter().map(SyncedBranch::new).collect();
         let artifacts = brought.iter().map(artifacts::SyncedArtifacts::new).collect();
-        output::json(&Synced { branches, unnameable: homecoming.unnameable, artifacts })?;
+        output::json(&Synced::new(&report, artifacts))?;
     } else {
         brought.iter().for_each(|brought| artifacts::tell(&sandbox, brought));
     }
-    Ok(OK)
+    Ok(if needs_user(&report) { ExitCode::Conflict as Status } else { OK })
 }
 
-fn tell_all(sandbox: &AgentSandbox, homecoming: &Homecoming) {
-    for branch in &homecoming.branches {
-        tell(sandbox, branch);
-        warn_of_autorun(&printable(branch.name.as_str()), &branch.autorun);
-    }
-    if homecoming.unnameable > 0 {
-        output::warning(&format!(
-            "{} branches or worktrees have names that cannot come home",
-            homecoming.unnameable
-        ));
-    }
+/// Paths from the top of the working tree.
+fn only(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let checked = |path: &PathBuf| {
+        let is_below = path.is_relative()
+            && path.components().all(|part| !matches!(part, std::path::Component::ParentDir));
+        if is_below {
+            // Without `./` at the beginning.
+            return Ok(path
+                .components()
+                .filter(|part| !matches!(part, std::path::Component::CurDir))
+                .collect());
+        }
+        Err(Failure::usage(
+            format!("{} is not a path in the repository", shown(path)),
+            "name files or directories from the top of the working tree, such as src/main.rs",
+        ))
+    };
+    given.iter().map(checked).collect()
 }
 
-fn tell(sandbox: &AgentSandbox, branch: &Branch) {
-    let name = printable(branch.name.as_str());
-    let commits = |count: u32| format!("{count} {}", if count == 1 { "commit" } else { "commits" });
-    match &branch.applied.commits {
-        Commits::Same if branch.applied.work == Work::None => output::note(&format!("{name}: nothing new")),
-        Commits::Same => {}
-        Commits::Forwarded(count) => output::note(&format!("{name}: {}", commits(*count))),
-        Commits::Merged(count) => output::note(&format!("{name}: {} merged", commits(*count))),
-        Commits::Waiting { count, why } => {
-            output::warning(&format!(
-                "{name}: {} wait on branch palisade/{}: {}",
-                commits(*count),
-                sandbox.name(),
-                reason(why)
+/// A report in words.
+struct Telling<'a> {
+    sandbox: &'a AgentSandbox,
+    report: &'a ExchangeReport,
+    options: &'a SyncOptions,
+}
+
+impl Telling<'_> {
+    fn print(&self) {
+        let sync = &self.report.sync;
+        sync.branches.iter().for_each(|branch| self.branch(branch));
+        sync.trees.iter().for_each(|tree| self.tree(tree));
+        for branch in &sync.removed_branches {
+            output::note(&format!("removed branch {}: you have its commits", printable(branch)));
+        }
+        self.tags();
+        if !sync.stashes.is_empty() {
+            output::note(&format!(
+                "{} in the agent's stash: archived",
+                count(sync.stashes.len(), "entry", "entries")
             ));
-            output::note(&format!("  next: {}", next(sandbox, why)));
+        }
+        for (path, commit) in &sync.detached {
+            output::warning(&format!("{path} is at commit {}, which is on no branch", commit.short()));
+            output::note(&format!("  next: git branch NAME {commit}"));
+        }
+        self.nested();
+        self.left_out();
+        let has_news = sync.has_unapplied_work() || !sync.removed_branches.is_empty();
+        match self.report.archived.archive() {
+            Some(archive) => output::note(&format!("archived as {}", archive.reference)),
+            None if !has_news && !needs_user(self.report) => output::note("nothing new"),
+            None => {}
         }
     }
-    match &branch.applied.work {
-        Work::None => {}
-        Work::Laid { paths } => output::note(&format!("{name}: changes in {} (see git diff)", all(paths))),
-        Work::Waiting { why: Waits::Commits } => {
-            output::note(&format!("{name}: uncommitted changes wait for those commits"));
+
+    fn branch(&self, branch: &BranchReport) {
+        let name = printable(branch.name.as_str());
+        match &branch.commits {
+            CommitsOutcome::Nothing => {}
+            CommitsOutcome::Moved { count: 0, dropped } => {
+                output::note(&format!("{name}: the agent has taken back {}", commits(*dropped)));
+            }
+            CommitsOutcome::Moved { count, dropped: 0 } => {
+                output::note(&format!("{name}: {}", commits(*count)))
+            }
+            CommitsOutcome::Moved { count, dropped } => {
+                output::note(&format!(
+                    "{name}: {} in place of {dropped} that the agent has rewritten",
+                    commits(*count)
+                ));
+            }
+            CommitsOutcome::Created { count, name: created } if *created == branch.name.as_str() => {
+                output::note(&format!("{name}: new branch with {}", commits(*count)));
+            }
+            CommitsOutcome::Created { count, name: created } => output::note(&format!(
+                "{name}: {} on new branch {}, because '{name}' is taken here",
+                commits(*count),
+                printable(created)
+            )),
+            CommitsOutcome::Merged { count } => output::note(&format!("{name}: merged {}", commits(*count))),
+            CommitsOutcome::Waiting(waiting) => self.waiting(&branch.name, waiting),
         }
-        Work::Waiting { why } => {
-            output::warning(&format!("{name}: uncommitted changes wait: {}", reason(why)));
-            output::note(&format!("  next: {}", next(sandbox, why)));
+        warn_of_autorun(&name, &branch.autorun);
+    }
+
+    fn waiting(&self, branch: &BranchName, waiting: &WaitingCommits) {
+        let name = printable(branch.as_str());
+        let verb = if waiting.count == 1 { "waits" } else { "wait" };
+        output::warning(&format!(
+            "{name}: {} {verb} on branch {}: {}",
+            commits(waiting.count),
+            printable(&waiting.branch),
+            why_waiting(&waiting.why)
+        ));
+        if waiting.replayed {
+            output::note("  they were replayed on your branch");
+        }
+        output::note(&format!("  next: {}", self.next(branch, waiting)));
+    }
+
+    /// The command that brings waiting commits into the user's branch.
+    fn next(&self, branch: &BranchName, waiting: &WaitingCommits) -> String {
+        let name = self.sandbox.name();
+        let again = match &self.options.selection {
+            BranchSelection::Worktree(branch) => format!("palisade agent sync --worktree {branch} {name}"),
+            BranchSelection::All => format!("palisade agent sync --all {name}"),
+            BranchSelection::Main => format!("palisade agent sync {name}"),
+        };
+        let is_here = self.report.host_branch.as_ref() == Some(branch);
+        let switch = if is_here { String::new() } else { format!("git switch {branch} && ") };
+        match &waiting.why {
+            WhyWaiting::HostChanges(_) => format!("commit or stash your changes, then {again}"),
+            WhyWaiting::Conflicts(_) => format!("resolve them and run git commit, then {again}"),
+            WhyWaiting::HostBusy(operation) => format!("finish your {operation}, then {again}"),
+            WhyWaiting::NotAsked => again,
+            WhyWaiting::HostDeleted => format!("git branch {branch} {}", waiting.branch),
+            _ => format!("{switch}git merge {}", waiting.branch),
         }
     }
+
+    fn tree(&self, tree: &TreeOutcome) {
+        let name = match &tree.branch {
+            Some(branch) => printable(branch.as_str()),
+            None => printable(tree.path.as_str()),
+        };
+        let report = match &tree.files {
+            FilesOutcome::Applied { report, .. } => report,
+            FilesOutcome::Waiting(why) => {
+                output::warning(&format!(
+                    "{name}: changes that are not committed wait: {}",
+                    why_files_wait(why)
+                ));
+                output::note(&format!("  next: {}", self.next_for_files(tree, why)));
+                return;
+            }
+        };
+        if !report.written.is_empty() {
+            output::note(&format!("{name}: changes in {}", all(&report.written)));
+        }
+        if !report.taken_back.is_empty() {
+            output::note(&format!(
+                "{name}: the agent has taken back its changes in {}",
+                all(&report.taken_back)
+            ));
+        }
+        if !report.waiting.is_empty() {
+            output::note(&format!("{name}: changes in {} wait for those commits", all(&report.waiting)));
+        }
+        if !report.conflicts.is_empty() {
+            output::warning(&format!(
+                "{name}: you and the agent have both changed {}; yours stays",
+                all(&report.conflicts)
+            ));
+            for path in report.conflicts.iter().take(MAX_SHOWN) {
+                output::note(&format!("  compare: {}", self.compare(tree, path)));
+            }
+            output::note(&format!("  merge: palisade agent sync --merge {}", self.sandbox.name()));
+        }
+    }
+
+    /// A git command that shows the agent's file beside the user's.
+    fn compare(&self, tree: &TreeOutcome, path: &Path) -> String {
+        let word = |text: &str| {
+            palisade_core::shell::quoted(std::ffi::OsStr::new(text)).to_string_lossy().into_owned()
+        };
+        let theirs = match &tree.archive {
+            Some(archive) => word(&format!("{archive}/{}", path.to_string_lossy())),
+            None => return format!("palisade agent diff {}", self.sandbox.name()),
+        };
+        format!("git diff {theirs} {}", word(&path.to_string_lossy()))
+    }
+
+    fn next_for_files(&self, tree: &TreeOutcome, why: &WhyFilesWait) -> String {
+        let name = self.sandbox.name();
+        match (why, &tree.branch) {
+            (WhyFilesWait::OtherBranch(_), Some(branch))
+                if tree.path.as_str() == palisade_core::policy::WORKSPACE =>
+            {
+                format!("git switch {branch} && palisade agent sync {name}")
+            }
+            (WhyFilesWait::OtherBranch(_), Some(branch)) => {
+                format!("git switch {branch} && palisade agent sync --worktree {branch} {name}")
+            }
+            (WhyFilesWait::HostBusy(operation), _) => {
+                format!("finish your {operation}, then palisade agent sync {name}")
+            }
+            _ => format!("let the agent finish, then palisade agent sync {name}"),
+        }
+    }
+
+    fn tags(&self) {
+        let (made, other): (Vec<_>, Vec<_>) = self.report.sync.tags.iter().partition(|tag| tag.made);
+        let names = |tags: &[&palisade_workspace::TagReport]| {
+            let names: Vec<PathBuf> = tags.iter().map(|tag| PathBuf::from(&tag.name)).collect();
+            all(&names)
+        };
+        if !made.is_empty() {
+            output::note(&format!("created {}: {}", plural(made.len(), "tag", "tags"), names(&made)));
+        }
+        if !other.is_empty() {
+            let hint = match self.options.tags {
+                TagMode::List => "; create them with --tags",
+                TagMode::Create => "; their names are taken here",
+            };
+            output::note(&format!(
+                "{} of the agent's: {}{hint}",
+                count(other.len(), "tag", "tags"),
+                names(&other)
+            ));
+        }
+    }
+
+    fn nested(&self) {
+        for nested in self.report.archived.nested.iter().filter(|nested| !nested.is_on_host) {
+            output::warning(&format!(
+                "nested repository {}: its work is archived, and not in your working tree",
+                nested.path
+            ));
+            output::note(&format!("  look at it: git -C {} log --all", nested.place));
+        }
+        for path in &self.report.archived.plain_clones {
+            output::note(&format!("{path} is a clone without changes of its own; it stays in the sandbox"));
+        }
+    }
+
+    fn left_out(&self) {
+        let left_out = left_out(self.report);
+        if left_out.is_empty() {
+            return;
+        }
+        output::warning(&format!(
+            "{} could not be archived and only the sandbox has:",
+            count(left_out.len(), "item", "items")
+        ));
+        for item in left_out.iter().take(MAX_SHOWN) {
+            output::note(&format!("  {}: {}", item.path, item.reason));
+        }
+        if left_out.len() > MAX_SHOWN {
+            output::note(&format!("  and {} more (see --json)", left_out.len() - MAX_SHOWN));
+        }
+    }
+}
+
+/// Lines of a list.
+const MAX_SHOWN: usize = 10;
+
+fn plural<'w>(count: usize, one: &'w str, many: &'w str) -> &'w str {
+    if count == 1 { one } else { many }
+}
+
+fn count(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", plural(count, one, many))
+}
+
+fn commits(number: u32) -> String {
+    count(number as usize, "commit", "commits")
 }
 
 /// One short block: what to look at before going on.
 pub(super) fn warn_of_autorun(branch: &str, autorun: &[Autorun]) {
-    const SHOWN: usize = 10;
     if autorun.is_empty() {
         return;
     }
@@ -202,41 +617,38 @@ pub(super) fn warn_of_autorun(branch: &str, autorun: &[Autorun]) {
         "{branch}: {} of the changed files run by themselves; look at them first",
         autorun.len()
     ));
-    for file in autorun.iter().take(SHOWN) {
+    for file in autorun.iter().take(MAX_SHOWN) {
         output::note(&format!("  {} {}", shown(&file.path), file.runs.told()));
     }
-    if autorun.len() > SHOWN {
-        output::note(&format!("  and {} more", autorun.len() - SHOWN));
+    if autorun.len() > MAX_SHOWN {
+        output::note(&format!("  and {} more", autorun.len() - MAX_SHOWN));
     }
 }
 
-fn reason(why: &Waits) -> String {
+fn why_waiting(why: &WhyWaiting) -> String {
     match why {
-        Waits::HostChanges(paths) => format!("you have changes in {}", all(paths)),
-        Waits::Diverged { hosts } => format!("your branch has {hosts} that the agent lacks"),
-        Waits::Conflicts(paths) => format!("the merge has conflicts in {}", all(paths)),
-        Waits::Overlaps(paths) => format!("your newer commits change the same lines of {}", all(paths)),
-        Waits::OtherBranch(branch) => format!("you are on {}", printable(branch.as_str())),
-        Waits::OurName => {
-            "branches called palisade/… show work that waits, and no agent may name them".into()
+        WhyWaiting::Diverged { hosts } => {
+            format!("your branch has {} that the agent does not have", commits(*hosts))
         }
-        Waits::Commits => "its commits wait".into(),
+        WhyWaiting::HostRewrote => "you have rewritten your branch since the last sync".into(),
+        WhyWaiting::HostDeleted => "you have deleted your branch".into(),
+        WhyWaiting::SandboxRewrote => "the agent has rewritten commits that are not its own alone".into(),
+        WhyWaiting::HostChanges(paths) => format!("they change files that you have changed: {}", all(paths)),
+        WhyWaiting::Conflicts(paths) => format!("the merge has conflicts in {}", all(paths)),
+        WhyWaiting::WouldConflict(paths) => format!("a merge would have conflicts in {}", all(paths)),
+        WhyWaiting::HostBusy(operation) => format!("you are in the middle of a {operation}"),
+        WhyWaiting::NotAsked => "only some files were asked for".into(),
     }
 }
 
-fn next(sandbox: &AgentSandbox, why: &Waits) -> String {
-    let name = sandbox.name();
+fn why_files_wait(why: &WhyFilesWait) -> String {
     match why {
-        Waits::HostChanges(_) => format!("git stash (or commit them), then palisade agent sync {name}"),
-        Waits::Diverged { .. } => format!("palisade agent sync --merge {name}, or git merge palisade/{name}"),
-        Waits::Conflicts(_) => format!("resolve them, git commit, then palisade agent sync {name}"),
-        Waits::Overlaps(_) | Waits::Commits => {
-            format!("palisade agent start {name}'s agent again and let it rebase on origin")
-        }
-        Waits::OurName => {
-            format!("git log refs/palisade/{name}/heads/…, or have the agent rename its branch")
-        }
-        Waits::OtherBranch(_) => format!("git switch to that branch, then palisade agent sync {name}"),
+        WhyFilesWait::OtherBranch(Some(branch)) => format!("you are on {}", printable(branch.as_str())),
+        WhyFilesWait::OtherBranch(None) => "you are on no branch".into(),
+        WhyFilesWait::HostBusy(operation) => format!("you are in the middle of a {operation}"),
+        WhyFilesWait::SandboxBusy(operation) => format!("the agent is in the middle of a {operation}"),
+        WhyFilesWait::Detached => "the agent is on no branch".into(),
+        WhyFilesWait::NoCommit => "there is no commit yet".into(),
     }
 }
 
@@ -253,7 +665,7 @@ pub(super) fn few(paths: &[PathBuf], in_all: u64) -> String {
     const SHOWN: usize = 5;
     let mut shown: Vec<String> = paths.iter().take(SHOWN).map(|path| shown(path)).collect();
     if in_all > SHOWN as u64 {
-        shown.push(format!("{} more", in_all - SHOWN as u64));
+        shown.push(format!("and {} more", in_all - SHOWN as u64));
     }
     shown.join(", ")
 }

@@ -4,7 +4,7 @@ use crate::moving::MovingLine;
 use crate::output;
 use palisade_agents::{LoadedFile, Loader, Step, Surroundings};
 use palisade_core::printable;
-use palisade_workspace::{Arrival, Progress};
+use palisade_workspace::{Arrival, Progress, StartReport, WhyStayed};
 
 /// Cells of a transfer's bar.
 const WIDTH: usize = 24;
@@ -59,7 +59,6 @@ fn lines(step: &Step) -> Vec<String> {
             )]
         }
         Step::Limit(told) => vec![format!("note: {told}")],
-        Step::LeftBehind { changes } => vec![format!("note: {changes} uncommitted changes stay behind")],
         Step::Created(name) => vec![format!("sandbox {name} created")],
         Step::Reused(name) => vec![format!("sandbox {name} is there from before")],
         Step::WithoutEffect(flags) => vec![
@@ -70,7 +69,7 @@ fn lines(step: &Step) -> Vec<String> {
             ),
             "  --fresh makes another one in its place, --name NAME one beside it".into(),
         ],
-        Step::Syncs(mode) => vec![format!("its work comes into refs by itself: {mode}")],
+        Step::Syncs(mode) => vec![format!("its work is archived by itself: {mode}")],
         Step::SyncsLater => vec![
             "warning: the sandbox runs under an older version: its sync mode counts from its next start on"
                 .into(),
@@ -134,23 +133,61 @@ fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
-fn arrived(arrival: &Arrival) -> Vec<String> {
-    let commits = |count: &u32| format!("{count} {}", plural(*count as usize, "commit"));
-    match arrival {
-        Arrival::Cloned => vec!["code is in /workspace".into()],
-        Arrival::Same => vec!["code is in /workspace already".into()],
-        Arrival::Forwarded => vec!["code in /workspace brought up to date".into()],
-        Arrival::Ahead { own } => vec![format!("the agent is {} ahead; sync brings them home", commits(own))],
-        Arrival::Diverged { own, hosts, dirty } => {
-            let changes = if *dirty { " and uncommitted changes" } else { "" };
+fn arrived(report: &StartReport) -> Vec<String> {
+    let branch = printable(report.branch.as_str());
+    let mut lines = match &report.arrival {
+        Arrival::Cloned => vec![
+            format!("code is in /workspace, on {branch}"),
+            format!(
+                "visible inside: {} {} and {} {} of this repository",
+                report.branches,
+                plural(report.branches, "branch").replace("branchs", "branches"),
+                report.tags,
+                plural(report.tags, "tag")
+            ),
+        ],
+        Arrival::Followed { moved: true } => {
+            vec![format!("code in /workspace is at your {branch} ({})", report.commit.short())]
+        }
+        Arrival::Followed { moved: false } => vec!["code in /workspace is up to date".into()],
+        Arrival::Stayed(why) => stayed(why),
+    };
+    if report.left_behind > 0 {
+        lines.push(format!(
+            "note: {} that {} not committed {} on the host",
+            changes(report.left_behind),
+            if report.left_behind == 1 { "is" } else { "are" },
+            if report.left_behind == 1 { "stays" } else { "stay" }
+        ));
+    }
+    if let Some(archive) = report.archived.archive() {
+        lines.push(format!("archived as {}", archive.reference));
+    }
+    lines
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change".into() } else { format!("{count} changes") }
+}
+
+fn stayed(why: &WhyStayed) -> Vec<String> {
+    match why {
+        WhyStayed::UnappliedWork => vec![
+            "the agent continues on its own work, which is not in your branches and files yet".into(),
+            "  bring it with palisade agent sync, or follow the host with --follow-host; it is archived in any case".into(),
+        ],
+        WhyStayed::NotArchived(files) => {
+            let names: Vec<&str> = files.iter().take(3).map(|file| file.path.as_str()).collect();
             vec![
-                format!(
-                    "warning: the agent has {}{changes}, the host has {} that it lacks: its branch stays as it is",
-                    commits(own),
-                    commits(hosts)
-                ),
-                "  inside, the host's side is origin/…: ask the agent to rebase, or sync first and start again".into(),
+                format!("warning: the agent's working tree stays as it is: {} cannot be archived", names.join(", ")),
+                "  it does not follow the host until those files can be read or are gone".into(),
             ]
+        }
+        WhyStayed::Busy => {
+            vec!["an agent is working in /workspace, so its files stay as they are".into()]
+        }
+        WhyStayed::InWorktree => {
+            vec!["your branch is checked out in a worktree of the sandbox, so /workspace stays as it is".into()]
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `palisade agent diff`: computed inside, printed with control characters escaped.
 
-use super::{chosen, workshop};
+use super::{chosen, service};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
-    let workshop = workshop(context)?;
-    let sandbox = chosen(&workshop, arguments.name.as_deref()).await?;
-    output::data(&workshop.diff(&sandbox, arguments.worktree.as_deref()).await?)?;
+    let service = service(context)?;
+    let sandbox = chosen(&service, arguments.name.as_deref()).await?;
+    output::data(&service.diff(&sandbox, arguments.worktree.as_deref()).await?)?;
     Ok(OK)
 }

@@ -5,7 +5,7 @@ pub(crate) mod status;
 mod teller;
 mod told;
 
-pub(crate) use teller::{ConsentFlags, Teller};
+pub(crate) use teller::{ConsentFlags, Teller, confirm};
 pub(crate) use told::{last_words, unmet};
 
 use crate::context::{self, Context};

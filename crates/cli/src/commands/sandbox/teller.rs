@@ -99,7 +99,7 @@ impl Surface for Teller<'_> {
 }
 
 /// Asks after telling what it is about, if there is somebody to ask. `otherwise` is what Enter means.
-fn confirm(told: &[String], question: &str, otherwise: Answer) -> Answer {
+pub(crate) fn confirm(told: &[String], question: &str, otherwise: Answer) -> Answer {
     if !(std::io::stdin().is_terminal() && output::stderr_is_terminal()) {
         return Answer::NobodyToAsk;
     }

@@ -1,19 +1,22 @@
 //! `agent start` up to the agent itself: the repository is checked, the sandbox is there and running, and holds the
 //! code, the files and the identity that an agent needs.
 
-use crate::drift::{Given, without_effect};
-use crate::env_files;
+use crate::env_files::{self, EnvFiles};
 use crate::error::AgentError;
+use crate::ignored_options::{Given, without_effect};
 use crate::inside::run_inside;
 use crate::profile::Profile;
 use crate::record::Record;
+use crate::service::{AgentSandbox, AgentService};
 use crate::surroundings::Surroundings;
-use crate::workshop::{AgentSandbox, Workshop, tree};
+use crate::working::is_working;
+use crate::worktrees::session_name;
 use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName, SyncMode};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
-use palisade_workspace::transport::Service;
-use palisade_workspace::{Arrival, Facts, Identity, Link, Progress};
+use palisade_workspace::{
+    HostTree, Limit, OnUnapplied, OnUncommitted, Progress, RefScope, StartOptions, StartReport,
+};
 use std::path::{Path, PathBuf};
 
 /// What to start from.
@@ -22,15 +25,17 @@ pub struct StartRequest {
     pub directory: HostPath,
     /// Else the repository's own.
     pub name: Option<SandboxName>,
-    pub allow_dirty: bool,
+    pub on_uncommitted: OnUncommitted,
+    pub on_unapplied: OnUnapplied,
+    pub scope: RefScope,
     pub method: Method,
     pub policy: Policy,
     pub foundation: Foundation,
-    /// What of that was said on the command line.
+    /// The options about these that were given on the command line.
     pub given: Vec<Given>,
-    /// When the work is to come into refs by itself, as it was said for this start.
+    /// When the work is archived by itself, if this start says so.
     pub sync: Option<SyncMode>,
-    /// When nobody says so, for a new sandbox.
+    /// The same for a new sandbox, when no start says so.
     pub default_sync: SyncMode,
     pub idle_seconds: u32,
     /// Files beside the code that the agent needs.
@@ -39,7 +44,7 @@ pub struct StartRequest {
     pub env_load: Vec<FilePattern>,
 }
 
-/// What happened on the way, for whoever watches.
+/// What happens during a start, for whatever shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Repository {
@@ -47,11 +52,8 @@ pub enum Step {
         branch: String,
         commit: String,
     },
-    /// Something will not come along.
+    /// Something does not go in, or not whole.
     Limit(&'static str),
-    LeftBehind {
-        changes: usize,
-    },
     Created(SandboxName),
     Reused(SandboxName),
     /// Options that count only when a sandbox is made.
@@ -65,7 +67,7 @@ pub enum Step {
     /// Something has begun that may take a while.
     Doing(&'static str),
     Sending(Progress),
-    Arrived(Arrival),
+    Arrived(Box<StartReport>),
     EnvFiles(Vec<String>),
     Loaded(Surroundings),
     /// A file that matches, but is a link or a directory.
@@ -75,9 +77,9 @@ pub enum Step {
     },
 }
 
-/// Whether the keeper of a sandbox that runs knows already what it is to do.
+/// Whether the keeper of a sandbox that runs knows its sync mode already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Orders {
+enum SyncSettings {
     Known,
     New,
 }
@@ -87,100 +89,158 @@ enum Orders {
 pub struct Ready {
     pub sandbox: AgentSandbox,
     pub connection: Connection,
+    pub report: StartReport,
 }
 
-impl Workshop<'_> {
-    pub async fn arrive(
+impl AgentService<'_> {
+    /// Starts the sandbox of a repository, and sends the host's state into it.
+    pub async fn start(
         &self,
         request: StartRequest,
         profile: &Profile,
-        tell: &mut dyn FnMut(Step),
+        tell: &mut (dyn FnMut(Step) + Send),
     ) -> Result<Ready, AgentError> {
-        let facts = Facts::gather(&self.git, &request.directory).await?;
-        tell(Step::Repository {
-            root: facts.root.as_path().to_owned(),
-            branch: facts.branch.to_string(),
-            commit: facts.head.short().to_owned(),
-        });
-        facts.limits.iter().for_each(|limit| tell(Step::Limit(limit.told())));
-        if !facts.changes.is_empty() {
-            if !request.allow_dirty {
-                return Err(AgentError::Uncommitted { root: facts.root, changes: facts.changes });
-            }
-            tell(Step::LeftBehind { changes: facts.changes.len() });
-        }
-        let (mut sandbox, orders) = self.create_or_reuse(&request, profile, &facts, tell).await?;
+        let host = self.repository_of(&request).await?;
+        let limits = Limit::of(&host).await?;
+        limits.iter().for_each(|limit| tell(Step::Limit(limit.describe())));
+        let (mut sandbox, settings) = self.create_or_reuse(&request, profile, &host, tell).await?;
         tell(Step::Doing("starting the sandbox"));
-        let started = self.engine.start(sandbox.row.id().as_str()).await?;
+        let id = sandbox.row.id().clone();
+        let started = self.engine.start(id.as_str()).await?;
         tell(Step::Running { already: started == Started::Already });
-        let connection = self.engine.connect(sandbox.row.id().as_str()).await?;
+        let connection = self.engine.connect(id.as_str()).await?;
         // Over a connection of its own: a keeper that does not know the word hangs up.
         if started == Started::Already
-            && orders == Orders::New
-            && !self.engine.connect(sandbox.row.id().as_str()).await?.give_orders().await
+            && settings == SyncSettings::New
+            && !self.engine.connect(id.as_str()).await?.give_orders().await
         {
             tell(Step::SyncsLater);
         }
-        self.send(&connection, &facts, tell).await?;
-        let sent = env_files::send(&connection, &facts, &request.env_files, tell).await?;
-        sandbox.record.env_files = sent;
+        let files = EnvFiles::find(&host, &request.env_files).await?;
+        let report = self.send(&sandbox, &connection, &request, &files, tell).await?;
+        tell(Step::Arrived(Box::new(report.clone())));
+        env_files::send(&connection, &host.root, &files, tell).await?;
+        sandbox.record.env_files = files.plain;
         sandbox.record.env_load = request.env_load.iter().map(ToString::to_string).collect();
-        sandbox.remember()?;
+        sandbox.save()?;
         env_files::furnish(&connection, &request.env_load).await?;
         make_key(&connection, tell).await?;
-        Ok(Ready { sandbox, connection })
+        Ok(Ready { sandbox, connection, report })
+    }
+
+    /// The host's state goes in again, for a user who has decided otherwise about work that is not applied.
+    pub async fn follow_host(
+        &self,
+        ready: &mut Ready,
+        request: &StartRequest,
+        tell: &mut (dyn FnMut(Step) + Send),
+    ) -> Result<(), AgentError> {
+        let request = StartRequest { on_unapplied: OnUnapplied::FollowHost, ..request.clone() };
+        let files = EnvFiles { plain: ready.sandbox.record.env_files.clone(), others: Vec::new() };
+        ready.report = self.send(&ready.sandbox, &ready.connection, &request, &files, tell).await?;
+        tell(Step::Arrived(Box::new(ready.report.clone())));
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        sandbox: &AgentSandbox,
+        connection: &Connection,
+        request: &StartRequest,
+        files: &EnvFiles,
+        tell: &mut (dyn FnMut(Step) + Send),
+    ) -> Result<StartReport, AgentError> {
+        let session = session_name(None);
+        let sessions = connection.sessions().await?;
+        let in_session = sessions.iter().any(|running| running.name == session && running.exit.is_none());
+        let options = StartOptions {
+            scope: request.scope,
+            on_uncommitted: request.on_uncommitted,
+            on_unapplied: request.on_unapplied,
+            is_busy: in_session || is_working(&sandbox.row, Some(None)),
+            sent_apart: files.plain.iter().chain(&files.others).cloned().collect(),
+        };
+        tell(Step::Doing("sending the code"));
+        self.exchange(sandbox, connection, async |exchange| {
+            Ok(exchange.start(&options, |progress| tell(Step::Sending(progress))).await?)
+        })
+        .await
+    }
+
+    async fn repository_of(&self, request: &StartRequest) -> Result<HostTree, AgentError> {
+        let host = HostTree::around(&self.git, &request.directory).await?;
+        host.require_branch()?;
+        Ok(host)
     }
 
     /// The sandbox of an earlier start, if it is this repository's.
     pub async fn earlier(&self, request: &StartRequest) -> Result<Option<AgentSandbox>, AgentError> {
-        let facts = Facts::gather(&self.git, &request.directory).await?;
-        let name = self.name(request, &facts)?;
+        let host = self.repository_of(request).await?;
+        let name = self.name(request, &host)?;
         match self.engine.store()?.find(name.as_str()) {
-            Ok(row) => self.of_repository(row.id().as_str(), &facts).map(Some),
+            Ok(row) => self.check_repository(row.id().as_str(), &host).await.map(Some),
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(EngineError::from(error).into()),
         }
     }
 
-    fn name(&self, request: &StartRequest, facts: &Facts) -> Result<SandboxName, AgentError> {
+    fn name(&self, request: &StartRequest, host: &HostTree) -> Result<SandboxName, AgentError> {
         let given = request.name.clone();
         given
-            .or_else(|| name_for(facts.root.as_path()))
-            .ok_or_else(|| AgentError::NoName { root: facts.root.clone() })
+            .or_else(|| name_for(host.root.as_path()))
+            .ok_or_else(|| AgentError::NoName { root: host.root.clone() })
     }
 
-    fn of_repository(&self, id: &str, facts: &Facts) -> Result<AgentSandbox, AgentError> {
-        let known = self.find(id)?;
-        if known.record.repository != facts.root {
-            return Err(AgentError::OtherRepository { name: known.row.name, other: known.record.repository });
+    async fn check_repository(&self, id: &str, host: &HostTree) -> Result<AgentSandbox, AgentError> {
+        let mut known = self.find(id)?;
+        if known.record.repository == host.root {
+            return Ok(known);
         }
-        Ok(known)
+        // It may have been moved here.
+        let here = Some(&host.root);
+        match crate::identity::locate(&self.git, &known, here).await {
+            Ok(root) if root == host.root => {
+                known.record.repository = root;
+                Ok(known)
+            }
+            Ok(_) | Err(AgentError::RepositoryGone { .. }) => {
+                Err(AgentError::OtherRepository { name: known.row.name, other: known.record.repository })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn create_or_reuse(
         &self,
         request: &StartRequest,
         profile: &Profile,
-        facts: &Facts,
-        tell: &mut dyn FnMut(Step),
-    ) -> Result<(AgentSandbox, Orders), AgentError> {
-        let name = self.name(request, facts)?;
-        let mut orders = Orders::New;
-        let mut record = Record::new(facts.root.clone(), &facts.branch, &profile.name);
+        host: &HostTree,
+        tell: &mut (dyn FnMut(Step) + Send),
+    ) -> Result<(AgentSandbox, SyncSettings), AgentError> {
+        let (branch, head) = host.require_branch()?;
+        tell(Step::Repository {
+            root: host.root.as_path().to_owned(),
+            branch: branch.to_string(),
+            commit: head.short().to_owned(),
+        });
+        let name = self.name(request, host)?;
+        let mut settings = SyncSettings::New;
+        let mut record = Record::new(host.root.clone(), branch, &profile.name);
+        record.repository_id = Some(crate::identity::read_or_make(&host.repository)?);
         record.idle_seconds = request.idle_seconds;
         record.sync = request.sync.unwrap_or(request.default_sync);
         let row = match self.engine.store()?.find(name.as_str()) {
             Ok(row) => {
-                let known = self.of_repository(row.id().as_str(), facts)?;
+                let known = self.check_repository(row.id().as_str(), host).await?;
                 record.sync = request.sync.unwrap_or(known.record.sync);
                 if (record.sync, record.idle_seconds) == (known.record.sync, known.record.idle_seconds) {
-                    orders = Orders::Known;
+                    settings = SyncSettings::Known;
                 }
                 tell(Step::Reused(name));
                 let wanted = (request.method, &request.policy);
-                let idle = without_effect(&request.given, wanted, (row.spec.method, &row.spec.policy));
-                if !idle.is_empty() {
-                    tell(Step::WithoutEffect(idle));
+                let ignored = without_effect(&request.given, wanted, (row.spec.method, &row.spec.policy));
+                if !ignored.is_empty() {
+                    tell(Step::WithoutEffect(ignored));
                 }
                 row
             }
@@ -198,33 +258,11 @@ impl Workshop<'_> {
             Err(error) => return Err(EngineError::from(error).into()),
         };
         let sandbox = AgentSandbox { row, record };
-        sandbox.remember()?;
+        sandbox.save()?;
         if sandbox.record.sync != SyncMode::Manual {
             tell(Step::Syncs(sandbox.record.sync));
         }
-        Ok((sandbox, orders))
-    }
-
-    /// The host's branch goes in; the working branch follows where nothing is in the way.
-    async fn send(
-        &self,
-        connection: &Connection,
-        facts: &Facts,
-        tell: &mut dyn FnMut(Step),
-    ) -> Result<(), AgentError> {
-        let tree = tree(connection, &connection.layout.workspace);
-        let Identity { name, email } = &facts.identity;
-        let known = tree.prepare(&facts.branch, name, email).await?;
-        if known.as_ref() != Some(&facts.head) {
-            tell(Step::Doing("sending the code"));
-            let push = async |link: &Link| {
-                facts.repository.push_to(link, &facts.branch, |progress| tell(Step::Sending(progress))).await
-            };
-            self.linked(connection, Service::ReceivePack, push).await?;
-            tell(Step::Doing("checking out"));
-        }
-        tell(Step::Arrived(tree.arrive(&facts.branch).await?));
-        Ok(())
+        Ok((sandbox, settings))
     }
 }
 
@@ -253,7 +291,7 @@ fn name_for(root: &Path) -> Option<SandboxName> {
 }
 
 /// A key of the sandbox's own.
-async fn make_key(connection: &Connection, tell: &mut dyn FnMut(Step)) -> Result<(), AgentError> {
+async fn make_key(connection: &Connection, tell: &mut (dyn FnMut(Step) + Send)) -> Result<(), AgentError> {
     tell(Step::Doing("making a key"));
     let script = include_str!("key.sh");
     let said = run_inside(connection, &connection.layout, "making a key", script, &[], &[]).await?;

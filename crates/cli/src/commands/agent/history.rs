@@ -1,0 +1,186 @@
+//! `palisade agent history`.
+
+use super::{here, service};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{OK, Status, output};
+use palisade_agents::ArchiveSelection;
+use palisade_core::{TimeSpan, printable, time};
+use palisade_workspace::{EntryKind, ListedArchive, Restored, RestoredRef};
+use serde::Serialize;
+
+/// List the archives of agents' work in this repository, also of sandboxes that are gone
+///
+/// An archive is made before anything in a sandbox is moved, stopped or removed. It is a ref in your repository that no
+/// command moves; only `palisade agent history prune` deletes it. `git push --mirror` would push these refs.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Name or id of a sandbox [default: all]
+    pub(crate) name: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make branches, tags and stash entries of what an archive holds; no file is touched
+    Restore {
+        /// As the list shows it: NAME/NUMBER, or the ref itself
+        archive: String,
+    },
+    /// Delete archives that are older than a time
+    Prune {
+        /// Name or id of a sandbox [default: all]
+        name: Option<String>,
+        /// Such as 90d or 12h
+        #[arg(long, value_name = "TIME")]
+        older_than: TimeSpan,
+    },
+}
+
+/// One archive, as `--json` prints it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ListedAs {
+    /// The ref.
+    archive: String,
+    commit: String,
+    sandbox: String,
+    /// The sandbox's name; null when the archive is of a newer version.
+    name: Option<String>,
+    agent: Option<String>,
+    /// Unix seconds.
+    time: i64,
+    /// Why it was made.
+    reason: Option<&'static str>,
+    entries: Vec<ListedEntry>,
+    /// What could not be archived then.
+    left_out: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ListedEntry {
+    what: String,
+    commit: String,
+    /// The git command that brings it back.
+    command: String,
+}
+
+impl ListedAs {
+    fn new(archive: &ListedArchive) -> Self {
+        let manifest = archive.manifest.as_ref();
+        let entries = manifest.into_iter().flat_map(|manifest| &manifest.entries);
+        let entries = entries.map(|entry| ListedEntry {
+            what: printable(&entry.kind.describe()),
+            commit: entry.id.to_string(),
+            command: command(&entry.kind, entry.id.as_str()),
+        });
+        let left_out = manifest.into_iter().flat_map(|manifest| &manifest.left_out);
+        Self {
+            archive: archive.reference.clone(),
+            commit: archive.commit.to_string(),
+            sandbox: archive.sandbox.to_string(),
+            name: manifest.map(|manifest| manifest.name.to_string()),
+            agent: manifest.map(|manifest| printable(&manifest.agent)),
+            time: archive.time,
+            reason: manifest.map(|manifest| manifest.reason.as_str()),
+            entries: entries.collect(),
+            left_out: left_out.map(|left_out| printable(&left_out.path)).collect(),
+        }
+    }
+
+    /// The short name that `restore` takes.
+    fn short(&self) -> String {
+        let number = self.archive.rsplit('/').next().unwrap_or_default();
+        match &self.name {
+            Some(name) => format!("{name}/{number}"),
+            None => self.archive.clone(),
+        }
+    }
+}
+
+/// The git command that brings one entry back.
+fn command(kind: &EntryKind, id: &str) -> String {
+    match kind {
+        EntryKind::Stash { .. } | EntryKind::Snapshot { .. } => format!("git stash apply {id}"),
+        EntryKind::Ref { name } if name.starts_with("refs/tags/") => format!("git tag NAME {id}"),
+        EntryKind::Ref { .. } | EntryKind::Tip { .. } => format!("git branch NAME {id}"),
+    }
+}
+
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    let service = service(context)?;
+    let selection = |name: &Option<String>| match name {
+        Some(name) => ArchiveSelection::Sandbox(name.clone()),
+        None => ArchiveSelection::All,
+    };
+    let directory = here()?;
+    match &arguments.command {
+        None => {
+            let archives = service.history(&directory, &selection(&arguments.name)).await?;
+            let listed: Vec<ListedAs> = archives.iter().map(ListedAs::new).collect();
+            if arguments.json {
+                output::json(&listed)?;
+            } else {
+                print(&listed)?;
+            }
+        }
+        Some(Command::Restore { archive }) => {
+            let (_, restored) = service.restore(&directory, archive).await?;
+            for entry in &restored {
+                output::note(&describe(entry));
+            }
+        }
+        Some(Command::Prune { name, older_than }) => {
+            let before =
+                crate::context::now() / 1000 - i64::try_from(older_than.0.as_secs()).unwrap_or(i64::MAX);
+            let pruned = service.prune(&directory, &selection(name), before).await?;
+            for archive in &pruned {
+                output::data(&format!("{}\n", archive.reference))?;
+            }
+            if pruned.is_empty() {
+                output::note("no archive is that old");
+            }
+        }
+    }
+    Ok(OK)
+}
+
+fn print(listed: &[ListedAs]) -> Result<(), Failure> {
+    if listed.is_empty() {
+        output::note("there are no archives in this repository");
+        return Ok(());
+    }
+    let mut text = String::new();
+    for archive in listed {
+        text += &format!(
+            "{}  {}  {} ({})\n",
+            archive.short(),
+            time::utc(archive.time.saturating_mul(1000)),
+            archive.reason.unwrap_or("of a newer version"),
+            archive.agent.as_deref().unwrap_or("-"),
+        );
+        for entry in &archive.entries {
+            text += &format!("  {}\n    {}\n", entry.what, entry.command);
+        }
+        for path in &archive.left_out {
+            text += &format!("  not archived: {path}\n");
+        }
+    }
+    output::data(&text)
+}
+
+fn describe(entry: &RestoredRef) -> String {
+    let what = printable(&entry.what.describe());
+    match &entry.restored {
+        Restored::Branch(name) => format!("{what}: branch {}", printable(name)),
+        Restored::Tag(name) => format!("{what}: tag {}", printable(name)),
+        Restored::Stash => format!("{what}: in your stash (git stash list)"),
+        Restored::Already(name) => format!("{what}: you have it as {}", printable(name)),
+    }
+}
