@@ -42,7 +42,7 @@ impl AgentService<'_> {
             .await
         };
         let archived = archived.await;
-        self.note_sync(sandbox, trigger, &archived.as_ref().map(|report| archive_refs(report)));
+        self.note_sync(sandbox, trigger, &archived.as_ref().map(archive_refs));
         archived
     }
 

@@ -63,10 +63,7 @@ impl Engine {
 
     async fn stop_observed(&self, name: &str, grace: Duration) -> Result<StopReport, EngineError> {
         let row = self.row(name)?;
-        let not_archived = match self.archive_before_stop(&row).await {
-            Ok(()) => None,
-            Err(reason) => Some(reason),
-        };
+        let not_archived = self.archive_before_stop(&row).await.err();
         let outcome = self.end_keeper(row.id().as_str(), grace).await?;
         Ok(StopReport { outcome, not_archived })
     }

@@ -74,7 +74,7 @@ pub use sandbox::{
 };
 pub use send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
 pub use status::Change;
-pub use survey::{LeftOut, RepositorySurvey, Snapshot, StashEntry, Survey, TreeSurvey};
+pub use survey::{LeftOut, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey, TreeSurvey};
 pub use sync::{
     BranchReport, BranchSelection, CommitsOutcome, FilesOutcome, MergeMode, SyncOptions, SyncReport, TagMode,
     TagReport, TreeOutcome, WaitingCommits, WhyFilesWait, WhyWaiting,

@@ -287,7 +287,7 @@ mod tests {
         let refs = SandboxRefs::new(SandboxId::from_random([1; 15]), SandboxName::new("box").unwrap());
         let of = |name: &str| refs.base_host(&BranchName::new(name).unwrap());
         let names =
-            ["a", "a/b", "a%2fb", &"x/".repeat(99).replacen('x', "yy", 1).trim_end_matches('/').to_owned()];
+            ["a", "a/b", "a%2fb", &"x/".repeat(99).replacen('x', "yy", 1).trim_end_matches('/')];
         let found: std::collections::BTreeSet<String> = names.iter().map(|name| of(name)).collect();
         assert_eq!(found.len(), names.len());
         for name in &found {

@@ -46,6 +46,12 @@ fn settings(listing: &str, branch: &BranchName) -> Vec<Setting> {
             _ => {}
         }
     }
+    // So that `git pull` finds something, and `git status` says how far the branch is.
+    let (remote, merge) = (format!("{upstream}remote"), format!("{upstream}merge"));
+    if !settings.iter().any(|(key, _)| *key == remote) {
+        settings.push((remote, "host".to_owned()));
+        settings.push((merge, branch.full()));
+    }
     settings
 }
 

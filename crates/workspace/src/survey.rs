@@ -34,6 +34,19 @@ pub struct RepositorySurvey {
     pub trees: Vec<TreeSurvey>,
     /// Where the history ends in a shallow clone: the content of git's file, or nothing.
     pub shallow: String,
+    /// What was pushed inside, where only the host can push.
+    pub pushes: Vec<RecordedPush>,
+}
+
+/// A push that was asked for inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPush {
+    pub remote: String,
+    /// The ref at the remote, by its full name.
+    pub target: String,
+    /// `None` when the ref is to be deleted.
+    pub commit: Option<ObjectId>,
+    pub force: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +138,7 @@ impl Survey {
                 b"tree" => {
                     reader.tree([next()?, next()?, next()?, next()?, next()?, next()?])?;
                 }
+                b"push" => reader.push([next()?, next()?, next()?, next()?])?,
                 b"shallow" => {
                     let shallow = text(next()?);
                     if let Some(repository) = reader.repository_mut() {
@@ -254,6 +268,21 @@ impl Reader {
         Some(())
     }
 
+    fn push(&mut self, words: [&[u8]; 4]) -> Option<()> {
+        self.entries += 1;
+        let [remote, target, object, force] = words;
+        let commit = if object.is_empty() { None } else { Some(id(object)?) };
+        let (remote, target, force) = (text(remote), text(target), !force.is_empty());
+        // They become words of a command that is shown to people.
+        if let Some(repository) = self.repository_mut()
+            && is_ref_name(&target)
+            && BranchName::new(&remote).is_ok()
+        {
+            repository.pushes.push(RecordedPush { remote, target, commit, force });
+        }
+        Some(())
+    }
+
     fn left_out(&mut self, path: &str, reason: &str) {
         if self.survey.left_out.len() < MAX_LEFT_OUT {
             let entry = LeftOut { path: printable(path), reason: printable(reason) };
@@ -307,6 +336,7 @@ mod tests {
             tips: vec![("refs/heads/-x..y".into(), id(&b)), ("MERGE_HEAD".into(), id(&c))],
             trees: vec![tree],
             shallow: String::new(),
+            pushes: Vec::new(),
         };
         assert_eq!(survey.main, main);
         let paths: Vec<&str> = survey.nested.iter().map(|(path, _)| path.as_str()).collect();

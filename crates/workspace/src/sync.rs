@@ -12,7 +12,7 @@ use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::place::NotUsable;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
-use crate::survey::{StashEntry, Survey, TreeSurvey};
+use crate::survey::{RecordedPush, StashEntry, Survey, TreeSurvey};
 use crate::transaction::{Expected, RefTransaction};
 use crate::tree_apply::{Applied, TreeReport, TreeWork};
 use crate::waiting::WaitingBranch;
@@ -76,6 +76,8 @@ pub struct SyncReport {
     pub trees: Vec<TreeOutcome>,
     pub tags: Vec<TagReport>,
     pub stashes: Vec<StashEntry>,
+    /// What was pushed inside and is not at the remote yet, as far as the host knows.
+    pub pushes: Vec<RecordedPush>,
     /// Commits that no branch has, by the working tree that is at them.
     pub detached: Vec<(GuestPath, ObjectId)>,
     /// Branches that showed waiting commits and are gone, because the user has those now.
@@ -829,6 +831,14 @@ impl SyncRun<'_> {
             progress.report.tags.push(TagReport { name: name.to_owned(), id: id.clone(), made });
         }
         progress.report.stashes.clone_from(&self.survey.main.stashes);
+        for push in &self.survey.main.pushes {
+            let tracking = push.target.strip_prefix("refs/heads/");
+            let tracking = tracking.map(|branch| format!("refs/remotes/{}/{branch}", push.remote));
+            let there = tracking.and_then(|tracking| self.known.get(&tracking));
+            if there != push.commit.as_ref() {
+                progress.report.pushes.push(push.clone());
+            }
+        }
         for tree in self.survey.main.trees.iter().filter(|tree| tree.branch.is_none()) {
             let Some(head) = &tree.head else { continue };
             let own = ["--branches", "--remotes", "--tags"];

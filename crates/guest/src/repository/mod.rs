@@ -9,6 +9,7 @@ mod git;
 mod ignored;
 mod receive;
 mod records;
+mod remote;
 mod snapshot;
 mod state;
 mod status;
@@ -23,7 +24,13 @@ use std::path::PathBuf;
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     // A git that ends before it has read everything is an error of its own, and not the end of this program.
     crate::system::ignore_broken_pipes();
-    match answer(words) {
+    let words: Vec<OsString> = words.collect();
+    if let [command, remote, ..] = words.as_slice()
+        && command == "remote"
+    {
+        return u8::from(remote::serve(&remote.to_string_lossy()).is_err());
+    }
+    match answer(&words) {
         Ok(answer) => {
             let mut output = std::io::stdout().lock();
             // It is not flushed at the end of this program, which does not end as Rust programs do.
@@ -37,10 +44,9 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-fn answer(words: impl Iterator<Item = OsString>) -> Result<Vec<u8>, String> {
+fn answer(words: &[OsString]) -> Result<Vec<u8>, String> {
     const USAGE: &str =
         "usage: palisade-guest repository survey|follow|ignored DIRECTORY, or receive DIRECTORY FORMAT";
-    let words: Vec<OsString> = words.collect();
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
         ([Some("survey"), _], Some(directory)) => survey::survey(&directory),

@@ -10,10 +10,12 @@
 //! - `tree PATH BRANCH HEAD SNAPSHOT FILES OPERATIONS`: a working tree with its branch (empty: detached), its commit
 //!   (empty: none yet), and, where something is not committed, the snapshot and the tree of all files.
 //! - `shallow TEXT`: where the history ends in a shallow clone, as git's own file says it.
+//! - `push REMOTE TARGET ID FORCE`: a push that was asked for inside; without an id, of nothing.
 //! - `left-out PATH REASON`: what could not be recorded, by its path below the directory.
 
 use super::git::{Git, GitFailure};
 use super::records::{Records, bytes, is_id};
+use super::remote::{self, RecordedPush};
 use super::snapshot::{self, LeftOut, Snapshot};
 use super::state;
 use super::status::Status;
@@ -95,6 +97,7 @@ struct Repository {
     nested: Vec<PathBuf>,
     has_own_commits: bool,
     shallow: Vec<u8>,
+    pushes: Vec<RecordedPush>,
 }
 
 /// What one working tree holds.
@@ -135,7 +138,16 @@ impl Repository {
                 nested.append(&mut state.nested);
             }
             let shallow = fs::read(tree.common.join("shallow")).unwrap_or_default();
-            Ok(Self { refs, stashes, tips, trees: states, nested, has_own_commits, shallow })
+            Ok(Self {
+                refs,
+                stashes,
+                tips,
+                trees: states,
+                nested,
+                has_own_commits,
+                shallow,
+                pushes: remote::recorded(&tree.common),
+            })
         })
     }
 
@@ -154,6 +166,11 @@ impl Repository {
         records.add(&[b"repository", bytes(place), kind]);
         if !self.shallow.is_empty() {
             records.add(&[b"shallow", &self.shallow]);
+        }
+        for push in &self.pushes {
+            let words = [&push.remote, &push.target, &push.id, &push.force];
+            let [remote, target, id, force] = words.map(String::as_bytes);
+            records.add(&[b"push", remote, target, id, force]);
         }
         for (name, id) in &self.refs {
             records.add(&[b"ref", name.as_bytes(), id.as_bytes()]);

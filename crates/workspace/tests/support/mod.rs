@@ -1,5 +1,6 @@
 //! A host repository and an inside that is only another directory: what passes between them is the same git.
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::panic, reason = "a test that finds something else has failed")]
 
 use palisade_core::{BoxFuture, HostPath, SandboxId, SandboxName};
 use palisade_protocol::{ExecRequest, Exit};
@@ -183,6 +184,15 @@ impl Scene {
     /// The user's refs, after a look that nothing in the repository is broken.
     pub(crate) fn refs(&self) -> String {
         self.host("git fsck --strict 2>&1 && git for-each-ref --format='%(refname)'")
+    }
+
+    /// From now on the sandbox is another one of the same name.
+    pub(crate) fn replace_sandbox(&mut self) {
+        self.refs = SandboxRefs::new(SandboxId::from_random([8; 15]), self.refs.name().clone());
+    }
+
+    pub(crate) fn archive_ref(&self, number: u64) -> String {
+        self.refs.archive(number)
     }
 
     fn root(&self) -> HostPath {

@@ -8,7 +8,8 @@ use palisade_agents::AgentSandbox;
 use palisade_core::{ExitCode, printable};
 use palisade_workspace::{
     Autorun, BranchName, BranchReport, BranchSelection, CommitsOutcome, ExchangeReport, FilesOutcome,
-    MergeMode, SyncOptions, TagMode, TreeOutcome, TreeReport, WaitingCommits, WhyFilesWait, WhyWaiting,
+    MergeMode, RecordedPush, SyncOptions, TagMode, TreeOutcome, TreeReport, WaitingCommits, WhyFilesWait,
+    WhyWaiting,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,8 @@ pub(crate) struct Synced {
     nested: Vec<SyncedNested>,
     /// What could not be archived.
     left_out: Vec<SyncedLeftOut>,
+    /// The commands for pushes that the agent asked for.
+    pushes: Vec<String>,
     /// Branches palisade/NAME/… that are gone, because you have their commits now.
     removed_branches: Vec<String>,
     /// Whether something waits for you, or could not be archived; the exit code is 7 then.
@@ -287,6 +290,7 @@ impl Synced {
                 .map(|(path, commit)| SyncedDetached { path: path.to_string(), commit: commit.to_string() })
                 .collect(),
             nested: nested.collect(),
+            pushes: sync.pushes.iter().map(push_command).collect(),
             left_out: left_out(report),
             removed_branches: sync.removed_branches.iter().map(|name| printable(name)).collect(),
             needs_user: needs_user(report),
@@ -395,6 +399,7 @@ impl Telling<'_> {
             output::warning(&format!("{path} is at commit {}, which is on no branch", commit.short()));
             output::note(&format!("  next: git branch NAME {commit}"));
         }
+        self.pushes();
         self.nested();
         self.left_out();
         let has_news = sync.has_unapplied_work() || !sync.removed_branches.is_empty();
@@ -562,6 +567,13 @@ impl Telling<'_> {
         }
     }
 
+    /// The command that does what was asked for inside.
+    fn pushes(&self) {
+        for push in &self.report.sync.pushes {
+            output::note(&format!("the agent asked for a push; do it with: {}", push_command(push)));
+        }
+    }
+
     fn nested(&self) {
         for nested in self.report.archived.nested.iter().filter(|nested| !nested.is_on_host) {
             output::warning(&format!(
@@ -591,6 +603,12 @@ impl Telling<'_> {
             output::note(&format!("  and {} more (see --json)", left_out.len() - MAX_SHOWN));
         }
     }
+}
+
+fn push_command(push: &RecordedPush) -> String {
+    let commit = push.commit.as_ref().map(ToString::to_string).unwrap_or_default();
+    let force = if push.force { "--force-with-lease " } else { "" };
+    format!("git push {force}{} {commit}:{}", push.remote, push.target)
 }
 
 /// Lines of a list.
