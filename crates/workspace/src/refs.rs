@@ -286,8 +286,8 @@ mod tests {
     fn memory_of_branches_fits_beside_each_other() {
         let refs = SandboxRefs::new(SandboxId::from_random([1; 15]), SandboxName::new("box").unwrap());
         let of = |name: &str| refs.base_host(&BranchName::new(name).unwrap());
-        let names =
-            ["a", "a/b", "a%2fb", &"x/".repeat(99).replacen('x', "yy", 1).trim_end_matches('/')];
+        let long = "x/".repeat(99).replacen('x', "yy", 1);
+        let names = ["a", "a/b", "a%2fb", long.trim_end_matches('/')];
         let found: std::collections::BTreeSet<String> = names.iter().map(|name| of(name)).collect();
         assert_eq!(found.len(), names.len());
         for name in &found {

@@ -139,8 +139,8 @@ impl Request {
                 _ => return None,
             }
         }
-        let ids = request.refs.values().chain(request.locals.values().map(|(id, _)| id));
-        ids.cloned().all(|id| is_id(&id)).then_some(request)
+        let mut ids = request.refs.values().chain(request.locals.values().map(|(id, _)| id));
+        ids.all(|id| is_id(id)).then_some(request)
     }
 
     fn write_settings(&self, git: &Git, tree: &WorkingTree) -> Result<(), GitFailure> {
