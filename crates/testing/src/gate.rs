@@ -35,6 +35,7 @@ fn present(what: &str) -> Result<(), String> {
         // It needs nothing; named so that a test over all methods can ask for each in the same way.
         "noop" => Ok(()),
         "git" => works("git", &["--version"]),
+        "git_lfs" => works("/usr/bin/git-lfs", &["version"]),
         "tmux" => works("tmux", &["-V"]),
         "agents" => agents_are_installed(),
         "docker" => engine_answers("DOCKER_HOST"),

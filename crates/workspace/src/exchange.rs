@@ -7,6 +7,7 @@ use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject};
 use crate::git::{Git, GitError};
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
+use crate::large_files::LargeFilesReport;
 use crate::lock::RepositoryLock;
 use crate::nested::NestedArchive;
 use crate::pack::ReceiveError;
@@ -16,7 +17,8 @@ use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
 use crate::send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
 use crate::status::Change;
-use crate::survey::{LeftOut, Survey};
+use crate::submodules::Submodule;
+use crate::survey::{LeftOut, NestedSurvey, Survey};
 use crate::sync::{
     BranchSelection, CommitsOutcome, Execution, FilesOutcome, MergeMode, SyncOptions, SyncReport, SyncRun,
     TagMode,
@@ -178,6 +180,7 @@ pub struct StartReport {
     /// How many branches and tags of the host's the sandbox sees.
     pub branches: usize,
     pub tags: usize,
+    pub large_files: LargeFilesReport,
 }
 
 /// Both sides of the exchange.
@@ -251,11 +254,22 @@ impl Exchange<'_> {
         let repository = &host.tree.repository;
         let mut report = ArchiveReport {
             main: repository.archive(&self.sandbox, &survey.main, &mut host.known, subject).await?,
-            plain_clones: survey.plain_clones.clone(),
+            plain_clones: Vec::new(),
             left_out: survey.left_out.clone(),
             nested: Vec::new(),
         };
-        for (path, nested) in &survey.nested {
+        if let Err(error) = repository.receive_large_files(&self.sandbox, &survey.main.large).await {
+            let reason = format!("files of Git LFS could not be brought: {error}");
+            report.left_out.push(LeftOut { path: ".git/lfs".into(), reason });
+        }
+        for NestedSurvey { path, has_own_work, repository: nested } in &survey.nested {
+            if !has_own_work {
+                // The user's own submodule is not worth a line.
+                if !host.tree.root.join(path.as_str()).join(".git").as_path().exists() {
+                    report.plain_clones.push(path.clone());
+                }
+                continue;
+            }
             match repository.archive_nested(&self.sandbox, path, nested, subject).await {
                 Ok(archive) => report.nested.push(archive),
                 // The rest is archived all the same.
@@ -330,14 +344,15 @@ impl Exchange<'_> {
             };
             let request = SendRequest {
                 scope: options.scope,
-                branch: &branch,
+                branch: Some(&branch),
                 commit: &commit,
                 target,
                 exclude: self.exclude_lines(&host.tree)?,
             };
             let HostSide { tree, known, .. } = &host;
-            let sent =
-                tree.send(&self.sandbox, known, self.refs, survey.as_ref(), &request, &mut progress).await?;
+            let there = survey.as_ref().map(|survey| &survey.main);
+            let (sent, large_files) =
+                tree.send(&self.sandbox, known, Some(self.refs), there, &request, &mut progress).await?;
             let arrival = match (sent, stay) {
                 (Sent::Changed, _) => {
                     survey = self.sandbox.survey().await?;
@@ -346,6 +361,7 @@ impl Exchange<'_> {
                 (Sent::InWorktree, _) => Arrival::Stayed(WhyStayed::InWorktree),
                 (Sent::Done, Some(why)) => Arrival::Stayed(why),
                 (Sent::Done, None) => {
+                    self.send_submodules(tree, survey.as_ref(), options).await?;
                     self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
                     arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
                 }
@@ -355,9 +371,47 @@ impl Exchange<'_> {
                 RefScope::Branch => 0,
             };
             let (branches, tags) = (count("refs/heads/").max(1), count("refs/tags/"));
-            return Ok(StartReport { arrival, branch, commit, left_behind, archived, branches, tags });
+            return Ok(StartReport {
+                arrival,
+                branch,
+                commit,
+                left_behind,
+                archived,
+                branches,
+                tags,
+                large_files,
+            });
         }
         Err(ExchangeError::Restless)
+    }
+
+    /// Sends the submodules whose files are here. One in which the agent has work of its own stays as it is.
+    async fn send_submodules(
+        &self,
+        host: &HostTree,
+        survey: Option<&Survey>,
+        options: &StartOptions,
+    ) -> Result<(), ExchangeError> {
+        for Submodule { path, tree } in host.submodules(self.git).await? {
+            let Some(commit) = &tree.head else { continue };
+            let nested = survey.into_iter().flat_map(|survey| &survey.nested);
+            let there = nested.into_iter().find(|nested| nested.path == path);
+            if there.is_some_and(|there| there.has_own_work) {
+                continue;
+            }
+            let known = tree.repository.host_refs(self.refs).await?;
+            let request = SendRequest {
+                scope: options.scope,
+                branch: None,
+                commit,
+                target: TreeTarget::Host { files: None },
+                exclude: Vec::new(),
+            };
+            let to = self.sandbox.at(format!("{}/{path}", self.sandbox.directory()));
+            let there = there.map(|there| &there.repository);
+            tree.send(&to, &known, None, there, &request, |_| {}).await?;
+        }
+        Ok(())
     }
 
     /// Why the sandbox's working tree must not move; `None` when it may.

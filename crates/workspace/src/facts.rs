@@ -8,7 +8,6 @@ use crate::refs::ObjectId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Submodules,
-    LargeFiles,
     Shallow,
 }
 
@@ -17,11 +16,7 @@ impl Limit {
     pub fn describe(self) -> &'static str {
         match self {
             Limit::Submodules => {
-                "it has submodules: their commits are recorded inside, their contents are not brought along"
-            }
-            Limit::LargeFiles => {
-                "it keeps files with Git LFS: the sandbox sees their pointers, not their contents; \
-                 everything else works"
+                "it has submodules that are not checked out here: they are empty inside, too"
             }
             Limit::Shallow => {
                 "it is a shallow clone: the sandbox gets the history that is here, and no older one"
@@ -32,15 +27,9 @@ impl Limit {
     /// The limits of a repository.
     pub async fn of(host: &HostTree) -> Result<Vec<Self>, GitError> {
         let repository = &host.repository;
-        let pointers =
-            ["grep", "--quiet", "--extended-regexp", "filter=lfs", "HEAD", "--", ":(glob)**/.gitattributes"];
-        let (submodules, pointers) = tokio::try_join!(
-            repository.git(["cat-file", "-e", "HEAD:.gitmodules"]).succeeds(),
-            repository.git(pointers).holds()
-        )?;
+        let submodules = host.has_empty_submodules().await?;
         let shallow = !repository.shallow_commits()?.is_empty();
-        let found =
-            [(submodules, Limit::Submodules), (pointers, Limit::LargeFiles), (shallow, Limit::Shallow)];
+        let found = [(submodules, Limit::Submodules), (shallow, Limit::Shallow)];
         Ok(found.into_iter().filter(|(there, _)| *there).map(|(_, limit)| limit).collect())
     }
 }

@@ -39,6 +39,9 @@ impl HostTree {
         let found = self.repository.look_at_files(&paths).await?;
         let mut uncommitted = HostChanges::default();
         for change in changes {
+            if self.is_unchanged_large_file(head, &change.path).await? {
+                continue;
+            }
             let host = found.get(&change.path).map(|found| &found.file);
             match (host, written.get(&change.path)) {
                 (Some(HostFile::Content(content)), Some(written)) if written.contains(content) => {
@@ -48,6 +51,18 @@ impl HostTree {
             }
         }
         Ok(uncommitted)
+    }
+
+    /// Whether a file that git takes for changed is the content of its pointer, which Git LFS would know.
+    async fn is_unchanged_large_file(&self, head: &ObjectId, path: &Path) -> Result<bool, GitError> {
+        if !self.repository.common_directory().join("lfs").exists() {
+            return Ok(false);
+        }
+        let paths = BTreeSet::from([path.to_owned()]);
+        let Some(found) = self.repository.look_at_files(&paths).await?.remove(path) else { return Ok(false) };
+        let committed = self.repository.entry_at(head, path).await?;
+        let recognised = self.repository.recognise_large_file(path, &found.file, &[&committed]).await?;
+        Ok(recognised.is_some())
     }
 
     /// What syncs of any sandbox may have written, by path.

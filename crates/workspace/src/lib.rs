@@ -25,6 +25,7 @@ mod host_refs;
 mod host_tree;
 mod ignored;
 mod index_lock;
+mod large_files;
 mod lock;
 mod merging;
 mod nested;
@@ -37,6 +38,7 @@ mod remotes;
 mod sandbox;
 mod send;
 mod status;
+mod submodules;
 mod survey;
 mod sync;
 mod transaction;
@@ -63,6 +65,7 @@ pub use git::{Git, GitError, Identity, Invocation, Repository};
 pub use host_changes::HostChanges;
 pub use host_refs::HostRefs;
 pub use host_tree::HostTree;
+pub use large_files::LargeFilesReport;
 pub use lock::RepositoryLock;
 pub use nested::NestedArchive;
 pub use pack::ReceiveError;
@@ -74,7 +77,10 @@ pub use sandbox::{
 };
 pub use send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
 pub use status::Change;
-pub use survey::{LeftOut, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey, TreeSurvey};
+pub use survey::{
+    LargeFile, LeftOut, NestedSurvey, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey,
+    TreeSurvey,
+};
 pub use sync::{
     BranchReport, BranchSelection, CommitsOutcome, FilesOutcome, MergeMode, SyncOptions, SyncReport, TagMode,
     TagReport, TreeOutcome, WaitingCommits, WhyFilesWait, WhyWaiting,

@@ -9,28 +9,36 @@ pub(crate) type Setting = (String, String);
 impl Repository {
     /// Settings that give the sandbox's repository the host's remotes, and a branch its upstream. Inside, our program
     /// takes the place of the transport: nothing there can reach them, or has to.
-    pub(crate) async fn remote_settings(&self, branch: &BranchName) -> Result<Vec<Setting>, GitError> {
-        let pattern = r"^(remote\..*\.(url|fetch)|branch\..*\.(remote|merge))$";
+    pub(crate) async fn remote_settings(
+        &self,
+        branch: Option<&BranchName>,
+    ) -> Result<Vec<Setting>, GitError> {
+        let pattern = r"^(remote\..*\.(url|fetch)|branch\..*\.(remote|merge)|submodule\..*\.(url|active))$";
         let listing = self.git(["config", "-z", "--get-regexp", pattern]).answers().await?;
         Ok(settings(&String::from_utf8_lossy(&listing), branch))
     }
 }
 
-fn settings(listing: &str, branch: &BranchName) -> Vec<Setting> {
+fn settings(listing: &str, branch: Option<&BranchName>) -> Vec<Setting> {
     let mut settings = vec![
         ("remote.host.url".to_owned(), "palisade:host".to_owned()),
         ("remote.host.fetch".to_owned(), "+refs/heads/*:refs/remotes/host/*".to_owned()),
         ("remote.host.vcs".to_owned(), "palisade".to_owned()),
         ("checkout.defaultRemote".to_owned(), "host".to_owned()),
     ];
-    let upstream = format!("branch.{branch}.");
+    let upstream = branch.map(|branch| format!("branch.{branch}."));
     let mut remotes = Vec::new();
     for (key, value) in listing.split('\0').filter_map(|entry| entry.split_once('\n')) {
         let Some((section, name)) = key.rsplit_once('.') else { continue };
         if section == "remote.host" {
             continue;
         }
+        let is_upstream = upstream.as_ref().is_some_and(|upstream| key.starts_with(upstream));
         match name {
+            "url" if section.starts_with("submodule.") => {
+                settings.push((key.to_owned(), without_credentials(value)));
+            }
+            "active" => settings.push((key.to_owned(), value.to_owned())),
             "url" if !remotes.contains(&section) => {
                 settings.push((key.to_owned(), without_credentials(value)));
                 settings.push((format!("{section}.vcs"), "palisade".to_owned()));
@@ -40,17 +48,17 @@ fn settings(listing: &str, branch: &BranchName) -> Vec<Setting> {
             "fetch" if !settings.iter().any(|(known, _)| known == key) => {
                 settings.push((key.to_owned(), value.to_owned()));
             }
-            "remote" | "merge" if key.starts_with(&upstream) => {
-                settings.push((key.to_owned(), value.to_owned()))
-            }
+            "remote" | "merge" if is_upstream => settings.push((key.to_owned(), value.to_owned())),
             _ => {}
         }
     }
     // So that `git pull` finds something, and `git status` says how far the branch is.
-    let (remote, merge) = (format!("{upstream}remote"), format!("{upstream}merge"));
-    if !settings.iter().any(|(key, _)| *key == remote) {
-        settings.push((remote, "host".to_owned()));
-        settings.push((merge, branch.full()));
+    if let (Some(upstream), Some(branch)) = (upstream, branch) {
+        let (remote, merge) = (format!("{upstream}remote"), format!("{upstream}merge"));
+        if !settings.iter().any(|(key, _)| *key == remote) {
+            settings.push((remote, "host".to_owned()));
+            settings.push((merge, branch.full()));
+        }
     }
     settings
 }
@@ -93,7 +101,7 @@ mod tests {
         let listing = "remote.origin.url\nhttps://t@h/x\0remote.origin.fetch\n+refs/heads/*:refs/remotes/origin/*\0\
                        branch.main.remote\norigin\0branch.main.merge\nrefs/heads/main\0branch.other.remote\norigin\0\
                        remote.host.url\n/elsewhere\0";
-        let found = settings(listing, &BranchName::new("main").unwrap());
+        let found = settings(listing, BranchName::new("main").ok().as_ref());
         let rest: Vec<(&str, &str)> =
             found[4..].iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(

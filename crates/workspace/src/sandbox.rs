@@ -275,6 +275,18 @@ impl<'a> SandboxRepository<'a> {
         )
     }
 
+    /// Runs one of the guest's commands that pass files of Git LFS.
+    pub(crate) async fn large_files(
+        &self,
+        command: &str,
+        input: &mut (dyn AsyncRead + Send + Unpin),
+        output: &mut (dyn AsyncWrite + Send + Unpin),
+    ) -> Result<(), SandboxError> {
+        let words = [self.guest.as_str(), "repository", command, &self.directory];
+        let request = self.request(words.into_iter());
+        succeeded("passing large files", self.commands.run(request, input, output, self.limits).await)
+    }
+
     /// Runs git in the repository while bytes pass in both directions.
     pub(crate) async fn git(
         &self,

@@ -3,11 +3,12 @@
 use crate::git::{GitError, Repository};
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
+use crate::large_files::{GitOrSandbox, LargeFilesReport};
 use crate::pack::PackRequest;
 use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
-use crate::survey::Survey;
+use crate::survey::RepositorySurvey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes on their way between git and the sandbox.
@@ -35,7 +36,8 @@ pub enum TreeTarget {
 #[derive(Debug, Clone)]
 pub struct SendRequest<'a> {
     pub scope: RefScope,
-    pub branch: &'a BranchName,
+    /// `None` for a commit on no branch.
+    pub branch: Option<&'a BranchName>,
     pub commit: &'a ObjectId,
     pub target: TreeTarget,
     /// Lines for what git ignores inside.
@@ -62,21 +64,31 @@ pub enum SendError {
     PartialClone,
 }
 
+impl From<GitOrSandbox> for SendError {
+    fn from(error: GitOrSandbox) -> Self {
+        match error {
+            GitOrSandbox::Git(error) => Self::Git(error),
+            GitOrSandbox::Sandbox(error) => Self::Sandbox(error),
+        }
+    }
+}
+
 impl HostTree {
     #[allow(clippy::too_many_arguments, reason = "the two sides, what is known of each, and what to do")]
-    /// Sends everything. `survey` is what the sandbox has; `None` when it has no repository yet.
+    /// Sends everything. `survey` is what the sandbox's repository has; `None` when there is none yet. `memory` are the refs
+    /// that say what was delivered of other branches.
     pub async fn send(
         &self,
         to: &SandboxRepository<'_>,
         known: &HostRefs,
-        sandbox: &SandboxRefs,
-        survey: Option<&Survey>,
+        memory: Option<&SandboxRefs>,
+        survey: Option<&RepositorySurvey>,
         request: &SendRequest<'_>,
         progress: impl FnMut(Progress) + Send,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<(Sent, LargeFilesReport), SendError> {
         let refs = sent_refs(known, request);
         let shallow = self.repository.shallow_commits()?;
-        let there = survey.map(|survey| &survey.main);
+        let there = survey;
         let is_as_deep = there.is_none_or(|there| there.shallow == shallow);
         let mut wanted: BTreeSet<&ObjectId> = refs.values().copied().chain([request.commit]).collect();
         if let TreeTarget::Host { files: Some(files) } = &request.target {
@@ -94,13 +106,14 @@ impl HostTree {
             let request = PackRequest { wanted: wanted.into_iter().cloned().collect(), known: common };
             self.repository.send_objects(to, &request, progress).await?;
         }
-        let words = self.follow_words(&refs, request, survey, &shallow, known, sandbox).await?;
+        let large = self.send_large_files(to, there.map_or(&[], |there| &there.large)).await?;
+        let words = self.follow_words(&refs, request, survey, &shallow, known, memory).await?;
         const WHAT: &str = "moving to the host's state";
         let answer = to.ask(WHAT, &["follow", to.directory()], &words).await?;
         match answer.as_slice() {
-            b"done\0" => Ok(Sent::Done),
-            b"changed\0" => Ok(Sent::Changed),
-            b"in-worktree\0" => Ok(Sent::InWorktree),
+            b"done\0" => Ok((Sent::Done, large)),
+            b"changed\0" => Ok((Sent::Changed, large)),
+            b"in-worktree\0" => Ok((Sent::InWorktree, large)),
             _ => Err(SandboxError::Answer { what: WHAT }.into()),
         }
     }
@@ -110,10 +123,10 @@ impl HostTree {
         &self,
         refs: &BTreeMap<String, &ObjectId>,
         request: &SendRequest<'_>,
-        survey: Option<&Survey>,
+        survey: Option<&RepositorySurvey>,
         shallow: &str,
         known: &HostRefs,
-        sandbox: &SandboxRefs,
+        memory: Option<&SandboxRefs>,
     ) -> Result<Vec<u8>, GitError> {
         let mut words = Words::default();
         for (key, value) in self.repository.remote_settings(request.branch).await? {
@@ -129,8 +142,7 @@ impl HostTree {
         for line in &request.exclude {
             words.add(&["exclude", line]);
         }
-        if survey.is_some_and(|survey| survey.main.shallow != shallow)
-            || (survey.is_none() && !shallow.is_empty())
+        if survey.is_some_and(|survey| survey.shallow != shallow) || (survey.is_none() && !shallow.is_empty())
         {
             words.add(&["shallow", shallow]);
         }
@@ -145,7 +157,7 @@ impl HostTree {
                 Some(branch) => {
                     words.add(&["ref", &format!("refs/remotes/host/{branch}"), id.as_str()]);
                     let delivered = BranchName::new(branch).ok();
-                    let delivered = delivered.and_then(|branch| known.get(&sandbox.base_sandbox(&branch)));
+                    let delivered = delivered.and_then(|branch| known.get(&memory?.base_sandbox(&branch)));
                     words.add(&["local", branch, id.as_str(), delivered.map_or("", ObjectId::as_str)]);
                 }
                 None => words.add(&["ref", name, id.as_str()]),
@@ -153,9 +165,10 @@ impl HostTree {
         }
         if let TreeTarget::Host { files } = &request.target {
             let files = files.as_ref().map_or("", ObjectId::as_str);
-            let snapshot = survey.and_then(Survey::main_tree).and_then(|tree| tree.snapshot.as_ref());
+            let snapshot = survey.and_then(|survey| survey.trees.first()?.snapshot.as_ref());
             let snapshot = snapshot.map_or("", |snapshot| snapshot.commit.as_str());
-            words.add(&["checkout", request.branch.as_str(), request.commit.as_str(), files, snapshot]);
+            let branch = request.branch.map_or("", BranchName::as_str);
+            words.add(&["checkout", branch, request.commit.as_str(), files, snapshot]);
         }
         Ok(words.0)
     }
@@ -179,7 +192,9 @@ fn sent_refs<'r>(known: &'r HostRefs, request: &SendRequest<'r>) -> BTreeMap<Str
             }
         }
     }
-    refs.insert(request.branch.full(), request.commit);
+    if let Some(branch) = request.branch {
+        refs.insert(branch.full(), request.commit);
+    }
     refs
 }
 

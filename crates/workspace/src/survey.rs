@@ -14,12 +14,19 @@ const MAX_LEFT_OUT: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Survey {
     pub main: RepositorySurvey,
-    /// Repositories in the working trees that have work of their own.
-    pub nested: Vec<(ProjectPath, RepositorySurvey)>,
-    /// Those that hold nothing that their remotes do not have.
-    pub plain_clones: Vec<ProjectPath>,
+    /// Repositories in the working trees: submodules, and others.
+    pub nested: Vec<NestedSurvey>,
     /// Files and repositories that could not be recorded.
     pub left_out: Vec<LeftOut>,
+}
+
+/// A repository in a working tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NestedSurvey {
+    pub path: ProjectPath,
+    /// Whether it holds something that its remotes do not have.
+    pub has_own_work: bool,
+    pub repository: RepositorySurvey,
 }
 
 /// What one repository holds.
@@ -36,6 +43,15 @@ pub struct RepositorySurvey {
     pub shallow: String,
     /// What was pushed inside, where only the host can push.
     pub pushes: Vec<RecordedPush>,
+    /// Files that Git LFS keeps.
+    pub large: Vec<LargeFile>,
+}
+
+/// A file of Git LFS, by the SHA-256 of its content.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LargeFile {
+    pub oid: String,
+    pub size: u64,
 }
 
 /// A push that was asked for inside.
@@ -138,6 +154,7 @@ impl Survey {
                 b"tree" => {
                     reader.tree([next()?, next()?, next()?, next()?, next()?, next()?])?;
                 }
+                b"large" => reader.large(&text(next()?), &text(next()?))?,
                 b"push" => reader.push([next()?, next()?, next()?, next()?])?,
                 b"shallow" => {
                     let shallow = text(next()?);
@@ -164,8 +181,8 @@ impl Survey {
 enum Current {
     Main,
     Nested,
-    /// One of which only the path matters.
-    Plain,
+    /// One whose path cannot be written down.
+    Unnamed,
 }
 
 struct Reader {
@@ -183,29 +200,26 @@ impl Reader {
         }
         let path = text(path);
         let Ok(path) = ProjectPath::new(&path) else {
-            self.current = Current::Plain;
+            self.current = Current::Unnamed;
             self.left_out(&path, "the path of this repository cannot be written down");
             return Some(());
         };
-        match kind {
-            b"nested" => {
-                self.current = Current::Nested;
-                self.survey.nested.push((path, RepositorySurvey::default()));
-            }
-            b"plain" => {
-                self.current = Current::Plain;
-                self.survey.plain_clones.push(path);
-            }
+        let has_own_work = match kind {
+            b"nested" => true,
+            b"plain" => false,
             _ => return None,
-        }
+        };
+        self.current = Current::Nested;
+        let repository = RepositorySurvey::default();
+        self.survey.nested.push(NestedSurvey { path, has_own_work, repository });
         Some(())
     }
 
     fn repository_mut(&mut self) -> Option<&mut RepositorySurvey> {
         match self.current {
             Current::Main => Some(&mut self.survey.main),
-            Current::Nested => self.survey.nested.last_mut().map(|(_, survey)| survey),
-            Current::Plain => None,
+            Current::Nested => self.survey.nested.last_mut().map(|nested| &mut nested.repository),
+            Current::Unnamed => None,
         }
     }
 
@@ -264,6 +278,16 @@ impl Reader {
                 let ids = head.into_iter().chain(snapshot.map(|snapshot| snapshot.commit));
                 repository.tips.extend(ids.map(|id| ("a working tree".to_owned(), id)));
             }
+        }
+        Some(())
+    }
+
+    fn large(&mut self, oid: &str, size: &str) -> Option<()> {
+        self.entries += 1;
+        let is_oid = oid.len() == 64 && oid.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let file = LargeFile { oid: is_oid.then(|| oid.to_owned())?, size: size.parse().ok()? };
+        if let Some(repository) = self.repository_mut() {
+            repository.large.push(file);
         }
         Some(())
     }
@@ -337,11 +361,12 @@ mod tests {
             trees: vec![tree],
             shallow: String::new(),
             pushes: Vec::new(),
+            large: Vec::new(),
         };
         assert_eq!(survey.main, main);
-        let paths: Vec<&str> = survey.nested.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["sub/nested"]);
-        assert_eq!(survey.plain_clones, [ProjectPath::new("clone").unwrap()]);
+        let nested: Vec<(&str, bool)> =
+            survey.nested.iter().map(|nested| (nested.path.as_str(), nested.has_own_work)).collect();
+        assert_eq!(nested, [("sub/nested", true), ("clone", false)]);
         let left_out: Vec<&str> = survey.left_out.iter().map(|left_out| left_out.path.as_str()).collect();
         assert_eq!(left_out, ["../out", "GIT~1"]);
     }

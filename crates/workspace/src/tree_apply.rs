@@ -137,6 +137,7 @@ impl Repository {
             facts.insert(path, entry);
         }
         self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
+        self.recognise_large_files(&mut facts).await?;
         let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
         let mut plan = TreePlan { work, facts, found, decisions, blocking: Vec::new() };
         plan.pass_over_emptied_directories(self.directory().as_path());
@@ -144,6 +145,17 @@ impl Repository {
         plan.blocking = blocking.map(|(path, _)| path.clone()).collect();
         plan.refuse_obstacles();
         Ok(plan)
+    }
+
+    /// Files of Git LFS are in the working tree with their contents, and in git as pointers.
+    async fn recognise_large_files(&self, facts: &mut BTreeMap<PathBuf, PathFacts>) -> Result<(), GitError> {
+        for (path, facts) in facts.iter_mut() {
+            let expected = [&facts.host_head, &facts.base, &facts.sandbox, &facts.new_head];
+            if let Some(recognised) = self.recognise_large_file(path, &facts.host, &expected).await? {
+                facts.host = recognised;
+            }
+        }
+        Ok(())
     }
 
     /// Files that a sparse checkout leaves out are not missing: they are as the commit has them.

@@ -3,9 +3,9 @@
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::ObjectId;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a tree may hold at a path, as far as it matters here.
@@ -81,6 +81,22 @@ impl Repository {
         let arguments = options.into_iter().chain([commit.as_str(), "--"]);
         let answer = self.git(arguments).env("GIT_OPTIONAL_LOCKS", "0").bytes().await?;
         parse(&answer).ok_or_else(|| unknown_format("diff-index"))
+    }
+
+    /// What a commit has at a path.
+    pub(crate) async fn entry_at(
+        &self,
+        commit: &ObjectId,
+        path: &Path,
+    ) -> Result<Option<TreeEntry>, GitError> {
+        let words: [&OsStr; 5] =
+            ["ls-tree".as_ref(), "-z".as_ref(), commit.as_str().as_ref(), "--".as_ref(), path.as_os_str()];
+        let answer = self.git(words).env("GIT_LITERAL_PATHSPECS", "1").text().await?;
+        let mut fields = answer.split(['\t', '\0']).next().unwrap_or_default().split(' ');
+        let (mode, _kind, id) = (fields.next(), fields.next(), fields.next());
+        let entry =
+            mode.zip(id).and_then(|(mode, id)| Some((EntryMode::parse(mode)??, ObjectId::parse(id)?)));
+        Ok(entry.map(|(mode, id)| TreeEntry { mode, id }))
     }
 
     /// The tree of each commit.

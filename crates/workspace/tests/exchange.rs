@@ -228,7 +228,10 @@ async fn a_rejected_commit_does_not_come_back() {
     assert!(scene.sync().await.is_nothing());
     scene.inside("echo 2 > two; git add two; git commit --quiet -m wanted");
     scene.merge().await;
-    assert_eq!(scene.host("git log --topo-order --format=%s --no-merges; ls"), "wanted\nfirst\ncode\nreadme\ntwo");
+    assert_eq!(
+        scene.host("git log --topo-order --format=%s --no-merges; ls"),
+        "wanted\nfirst\ncode\nreadme\ntwo"
+    );
 }
 
 #[tokio::test]
@@ -460,4 +463,30 @@ async fn a_nested_repository_is_archived_beside_and_its_directory_is_not_made() 
     // The user takes it up, and then there is nothing to say about it.
     scene.host(&format!("git clone --quiet {place} sub/nested 2>&1; cd sub/nested; git fetch --quiet origin 'refs/palisade/*:refs/palisade/*'"));
     assert!(scene.sync().await.0.archived.nested[0].is_on_host);
+}
+
+#[tokio::test]
+async fn submodules_go_in_and_their_commits_are_archived() {
+    let scene = Scene::new();
+    scene.host(
+        "git init --quiet ../lib; cd ../lib; git config user.name L; git config user.email l@x; echo 1 > l; git add -A; git commit --quiet -m lib; \
+         cd ../host; git -c protocol.file.allow=always submodule --quiet add ../lib vendor/lib; git commit --quiet -m submodule",
+    );
+    scene.start().await;
+    assert_eq!(
+        scene.inside("git status --porcelain; cat vendor/lib/l; git -C vendor/lib log --format=%s"),
+        "1\nlib"
+    );
+    assert!(scene.sync().await.is_nothing());
+    scene.inside("cd vendor/lib; echo 2 > l; git commit --quiet -am newer; cd ../..; git add vendor/lib; git commit --quiet -m bump");
+    let synced = scene.sync().await;
+    assert_eq!(synced.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
+    let nested = &synced.0.archived.nested[0];
+    assert_eq!((nested.path.as_str(), nested.is_on_host), ("vendor/lib", false));
+    let place = nested.place.as_path().display().to_string();
+    scene.host(&format!(
+        "git -C vendor/lib fetch --quiet {place} 'refs/palisade/archive/*:refs/palisade/archive/*'; git submodule --quiet update"
+    ));
+    assert_eq!(scene.host("cat vendor/lib/l; git status --porcelain"), "2");
+    assert!(scene.sync().await.0.archived.nested.iter().all(|nested| nested.is_on_host));
 }

@@ -9,7 +9,7 @@
 //! - `local BRANCH ID DELIVERED`: a branch of the host's. Inside it is made or moved as long as the agent has not moved
 //!   it, or the host has all of that (`DELIVERED`, or empty).
 //! - `checkout BRANCH COMMIT FILES SNAPSHOT`: the working tree becomes this branch at this commit, with these files (a tree,
-//!   or empty for the commit's own). `SNAPSHOT` is what the host knows of it: when there is something else by now,
+//!   or empty for the commit's own); without a branch, HEAD is detached. `SNAPSHOT` is what the host knows of it: when there is something else by now,
 //!   nothing is moved, and the answer is `changed`.
 //!
 //! The answer is `done`, `changed`, or `in-worktree` when another working tree has the branch.
@@ -280,16 +280,25 @@ impl Checkout {
         for name in OPERATION_DIRECTORIES {
             let _ = fs::remove_dir_all(tree.own.join(name));
         }
-        let branch = format!("refs/heads/{}", self.branch);
         let reason = "palisade: the host's branch";
-        git.run(&["update-ref", "-m", reason, branch.as_str(), self.commit.as_str()])?;
-        git.run(&["symbolic-ref", "-m", reason, "HEAD", branch.as_str()])?;
+        if self.branch.is_empty() {
+            git.run(&["update-ref", "-m", reason, "--no-deref", "HEAD", self.commit.as_str()])?;
+        } else {
+            let branch = format!("refs/heads/{}", self.branch);
+            git.run(&["update-ref", "-m", reason, branch.as_str(), self.commit.as_str()])?;
+            git.run(&["symbolic-ref", "-m", reason, "HEAD", branch.as_str()])?;
+        }
         let files = if self.files.is_empty() { &self.commit } else { &self.files };
-        const READ: [&str; 6] = [
+        // Git LFS has all files that the host has; the others are not asked for at any server.
+        const READ: [&str; 10] = [
             "-c",
             "checkout.workers=0",
             "-c",
             "checkout.thresholdForParallelism=200",
+            "-c",
+            "lfs.url=https://127.0.0.1:9/",
+            "-c",
+            "lfs.transfer.maxretries=1",
             "read-tree",
             "--reset",
         ];

@@ -7,6 +7,7 @@
 mod follow;
 mod git;
 mod ignored;
+mod large;
 mod receive;
 mod records;
 mod remote;
@@ -30,6 +31,11 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     {
         return u8::from(remote::serve(&remote.to_string_lossy()).is_err());
     }
+    if let [command, directory] = words.as_slice()
+        && command == "large-send"
+    {
+        return u8::from(large::send(directory.as_ref()).is_err());
+    }
     match answer(&words) {
         Ok(answer) => {
             let mut output = std::io::stdout().lock();
@@ -45,14 +51,15 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
 }
 
 fn answer(words: &[OsString]) -> Result<Vec<u8>, String> {
-    const USAGE: &str =
-        "usage: palisade-guest repository survey|follow|ignored DIRECTORY, or receive DIRECTORY FORMAT";
+    const USAGE: &str = "usage: palisade-guest repository survey|follow|ignored|large-send|large-receive DIRECTORY, \
+                         receive DIRECTORY FORMAT, or remote NAME";
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
         ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
         ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format),
         ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
         ([Some("ignored"), _], Some(directory)) => ignored::ignored(&directory),
+        ([Some("large-receive"), _], Some(directory)) => large::receive(&directory),
         _ => return Err(USAGE.into()),
     };
     answer.map_err(|error| error.to_string())

@@ -11,9 +11,11 @@
 //!   (empty: none yet), and, where something is not committed, the snapshot and the tree of all files.
 //! - `shallow TEXT`: where the history ends in a shallow clone, as git's own file says it.
 //! - `push REMOTE TARGET ID FORCE`: a push that was asked for inside; without an id, of nothing.
+//! - `large OID SIZE`: a file that Git LFS keeps.
 //! - `left-out PATH REASON`: what could not be recorded, by its path below the directory.
 
 use super::git::{Git, GitFailure};
+use super::large;
 use super::records::{Records, bytes, is_id};
 use super::remote::{self, RecordedPush};
 use super::snapshot::{self, LeftOut, Snapshot};
@@ -98,6 +100,7 @@ struct Repository {
     has_own_commits: bool,
     shallow: Vec<u8>,
     pushes: Vec<RecordedPush>,
+    large: Vec<(String, u64)>,
 }
 
 /// What one working tree holds.
@@ -138,16 +141,8 @@ impl Repository {
                 nested.append(&mut state.nested);
             }
             let shallow = fs::read(tree.common.join("shallow")).unwrap_or_default();
-            Ok(Self {
-                refs,
-                stashes,
-                tips,
-                trees: states,
-                nested,
-                has_own_commits,
-                shallow,
-                pushes: remote::recorded(&tree.common),
-            })
+            let (pushes, large) = (remote::recorded(&tree.common), large::listed(&tree.common));
+            Ok(Self { refs, stashes, tips, trees: states, nested, has_own_commits, shallow, pushes, large })
         })
     }
 
@@ -166,6 +161,9 @@ impl Repository {
         records.add(&[b"repository", bytes(place), kind]);
         if !self.shallow.is_empty() {
             records.add(&[b"shallow", &self.shallow]);
+        }
+        for (oid, size) in &self.large {
+            records.add(&[b"large", oid.as_bytes(), size.to_string().as_bytes()]);
         }
         for push in &self.pushes {
             let words = [&push.remote, &push.target, &push.id, &push.force];

@@ -581,6 +581,10 @@ impl Telling<'_> {
                 nested.path
             ));
             output::note(&format!("  look at it: git -C {} log --all", nested.place));
+            output::note(&format!(
+                "  bring it into a repository of yours: git fetch {} 'refs/palisade/archive/*:refs/palisade/archive/*'",
+                nested.place
+            ));
         }
         for path in &self.report.archived.plain_clones {
             output::note(&format!("{path} is a clone without changes of its own; it stays in the sandbox"));

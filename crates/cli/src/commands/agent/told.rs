@@ -160,6 +160,16 @@ fn arrived(report: &StartReport) -> Vec<String> {
             if report.left_behind == 1 { "stays" } else { "stay" }
         ));
     }
+    let large = &report.large_files;
+    if large.files > 0 && !large.has_program {
+        lines.push("note: the sandbox has no git-lfs: files of Git LFS are pointers there".into());
+    }
+    if large.missing > 0 {
+        lines.push(format!(
+            "note: {} of {} files of Git LFS are not on this machine (git lfs pull), and stay pointers",
+            large.missing, large.files
+        ));
+    }
     if let Some(archive) = report.archived.archive() {
         lines.push(format!("archived as {}", archive.reference));
     }
