@@ -52,7 +52,7 @@ async fn a_file_with_its_contents_is_not_a_change_of_the_users() {
     scene.inside("echo more >> a.bin");
     let synced = scene.sync().await;
     assert_eq!((synced.written(), synced.files().conflicts), (paths(&["a.bin"]), paths(&[])));
-    scene.host("git lfs checkout a.bin 2>&1; git add a.bin; git commit --quiet -m taken");
+    scene.host("git add a.bin; git commit --quiet -m taken; git lfs checkout a.bin 2>&1");
     assert_eq!(scene.start().await.arrival, Arrival::Followed { moved: true });
     assert_eq!(scene.inside("sha256sum < a.bin; git status --porcelain"), scene.host("sha256sum < a.bin"));
 }
