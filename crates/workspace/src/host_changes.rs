@@ -115,7 +115,7 @@ impl Repository {
         Ok(written)
     }
 
-    async fn write_file(&self, path: &Path, mode: EntryMode) -> Result<(), GitError> {
+    pub(crate) async fn write_file(&self, path: &Path, mode: EntryMode) -> Result<(), GitError> {
         let place = self.directory().as_path().join(path);
         if mode == EntryMode::Link {
             let target = std::fs::read_link(&place);

@@ -3,6 +3,7 @@
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::ObjectId;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// More commits are not replayed one by one; they wait as they are.
@@ -30,6 +31,35 @@ impl Repository {
         paths.sort();
         paths.dedup();
         Ok(Err(paths))
+    }
+
+    /// The merged content of a file, from its three versions; `None` when it has conflicts, or is not text.
+    pub(crate) async fn merge_contents(
+        &self,
+        base: &ObjectId,
+        ours: &ObjectId,
+        theirs: &ObjectId,
+    ) -> Result<Option<ObjectId>, GitError> {
+        let io = |source| GitError::Io { what: "merge a file".into(), source };
+        let directory = self.places().own.join("palisade-merge");
+        palisade_host::tree::remove(&directory).map_err(io)?;
+        std::fs::create_dir(&directory).map_err(io)?;
+        let mut files = Vec::new();
+        for (name, id) in [("ours", ours), ("base", base), ("theirs", theirs)] {
+            let content = self.git(["cat-file", "blob", id.as_str()]).bytes().await?;
+            let file = directory.join(name);
+            std::fs::write(&file, content).map_err(io)?;
+            files.push(file.into_os_string());
+        }
+        let words = ["merge-file", "--stdout", "--quiet"].map(OsString::from).into_iter().chain(files);
+        // It says with its exit code how many conflicts there are.
+        let merged = match self.git(words).bytes().await {
+            Ok(content) => Some(self.write_object("blob", content).await?),
+            Err(GitError::Failed { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        palisade_host::tree::remove(&directory).map_err(io)?;
+        Ok(merged)
     }
 
     /// A merge commit, by the user.

@@ -219,6 +219,7 @@ impl SyncReport {
 impl TreeReport {
     pub fn has_news(&self) -> bool {
         !(self.written.is_empty()
+            && self.merged.is_empty()
             && self.taken_back.is_empty()
             && self.conflicts.is_empty()
             && self.waiting.is_empty())
@@ -480,6 +481,7 @@ impl SyncRun<'_> {
             host_head,
             waiting: None,
             only: self.options.only.clone(),
+            merge: self.options.merge,
         };
         let report = self.move_tree(&host, work, plan, progress).await?;
         if let Some(base) = &report.base
@@ -538,6 +540,7 @@ impl SyncRun<'_> {
             host_head: host_head.clone(),
             waiting: None,
             only: Vec::new(),
+            merge: MergeMode::Wait,
         };
         // Without a working tree of its own in the sandbox, its files are those of its commit.
         let moving =
@@ -589,7 +592,12 @@ impl SyncRun<'_> {
     async fn apply_work(&self, repository: &Repository, work: TreeWork) -> Result<Applied, GitError> {
         let plan = repository.plan_tree(work).await?;
         match self.mode {
-            Execution::Apply => plan.apply(repository, self.options.max_bytes).await,
+            Execution::Apply => {
+                if !plan.replaced.is_empty() {
+                    repository.archive_replaced(self.refs, self.known.next_archive(), &plan.replaced).await?;
+                }
+                plan.apply(repository, self.options.max_bytes).await
+            }
             Execution::Plan if !plan.blocking.is_empty() && plan.moves_commits() => {
                 Ok(Applied::Blocked(plan.blocking))
             }

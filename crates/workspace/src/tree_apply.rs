@@ -10,6 +10,7 @@ use crate::host_files::FoundFiles;
 use crate::index_lock::LockedIndex;
 use crate::placing::{Change, Placed, Placement};
 use crate::refs::ObjectId;
+use crate::sync::MergeMode;
 use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
 use palisade_host::fault::{self, Step};
 use rustix::fd::AsFd;
@@ -38,6 +39,8 @@ pub(crate) struct TreeWork {
     pub(crate) waiting: Option<(ObjectId, ObjectId)>,
     /// Only these paths, and what lies below them; all when it is empty.
     pub(crate) only: Vec<PathBuf>,
+    /// Whether the contents of files are merged that both sides have changed.
+    pub(crate) merge: MergeMode,
 }
 
 /// What was decided for every path of interest.
@@ -49,6 +52,8 @@ pub(crate) struct TreePlan {
     decisions: BTreeMap<PathBuf, FileDecision>,
     /// Paths at which the user has something that commits would go past.
     pub(crate) blocking: Vec<PathBuf>,
+    /// Files of the user's that a merge replaces, as they are now.
+    pub(crate) replaced: BTreeMap<PathBuf, TreeEntry>,
 }
 
 /// What became of the files.
@@ -56,6 +61,8 @@ pub(crate) struct TreePlan {
 pub struct TreeReport {
     /// Written, and not committed.
     pub written: Vec<PathBuf>,
+    /// Merged with what the user has changed.
+    pub merged: Vec<PathBuf>,
     /// Back to what the host's commit has.
     pub taken_back: Vec<PathBuf>,
     pub conflicts: Vec<PathBuf>,
@@ -139,11 +146,15 @@ impl Repository {
         self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
         self.recognise_large_files(&mut facts).await?;
         let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
-        let mut plan = TreePlan { work, facts, found, decisions, blocking: Vec::new() };
+        let mut plan =
+            TreePlan { work, facts, found, decisions, blocking: Vec::new(), replaced: BTreeMap::new() };
         plan.pass_over_emptied_directories(self.directory().as_path());
         let blocking = plan.facts.iter().filter(|(_, facts)| !facts.lets_commits_move());
         plan.blocking = blocking.map(|(path, _)| path.clone()).collect();
         plan.refuse_obstacles();
+        if plan.work.merge == MergeMode::Merge {
+            plan.merge_files(self).await?;
+        }
         Ok(plan)
     }
 
@@ -242,6 +253,38 @@ impl TreePlan {
         }
     }
 
+    /// Merges files that both sides have changed, where that has no conflict.
+    async fn merge_files(&mut self, repository: &Repository) -> Result<(), GitError> {
+        let conflicts: Vec<PathBuf> = self
+            .decisions
+            .iter()
+            .filter(|(_, decision)| **decision == FileDecision::Conflict)
+            .map(|(path, _)| path.clone())
+            .collect();
+        let is_file = |entry: &TreeEntry| matches!(entry.mode, EntryMode::File | EntryMode::Executable);
+        for path in conflicts {
+            let Some(facts) = self.facts.get(&path).filter(|facts| !facts.is_committed_change()) else {
+                continue;
+            };
+            let (Some(base), HostFile::Content(Some(host)), Some(sandbox)) =
+                (&facts.base, &facts.host, &facts.sandbox)
+            else {
+                continue;
+            };
+            if ![base, host, sandbox].into_iter().all(is_file) {
+                continue;
+            }
+            repository.write_file(&path, host.mode).await?;
+            let Some(id) = repository.merge_contents(&base.id, &host.id, &sandbox.id).await? else {
+                continue;
+            };
+            let mode = if sandbox.mode == base.mode { host.mode } else { sandbox.mode };
+            self.replaced.insert(path.clone(), host.clone());
+            self.decisions.insert(path, FileDecision::Write(Some(TreeEntry { mode, id })));
+        }
+        Ok(())
+    }
+
     fn is_gitlink(&self, path: &Path) -> bool {
         matches!(self.target(path), Some(Some(TreeEntry { mode: EntryMode::Gitlink, .. })))
     }
@@ -271,6 +314,9 @@ impl TreePlan {
         for (path, decision) in &self.decisions {
             let is_committed = self.facts.get(path).is_some_and(PathFacts::is_committed_change);
             match decision {
+                FileDecision::Write(_) if self.replaced.contains_key(path) => {
+                    report.merged.push(path.clone())
+                }
                 FileDecision::Write(content) => {
                     let only_committed = self.facts.get(path).is_some_and(|facts| facts.new_head == *content);
                     if !(is_committed && only_committed) {

@@ -490,3 +490,19 @@ async fn submodules_go_in_and_their_commits_are_archived() {
     assert_eq!(scene.host("cat vendor/lib/l; git status --porcelain"), "2");
     assert!(scene.sync().await.0.archived.nested.iter().all(|nested| nested.is_on_host));
 }
+
+#[tokio::test]
+async fn files_that_both_sides_have_changed_are_merged_on_request_and_the_users_version_is_kept() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("sed -i s/1/one/ code; echo agent > readme");
+    scene.host("sed -i s/5/five/ code; echo user > readme");
+    let files = scene.sync().await.files();
+    assert_eq!((files.conflicts, files.written), (paths(&["code", "readme"]), paths(&[])));
+    let files = scene.merge().await.files();
+    assert_eq!((files.merged, files.conflicts), (paths(&["code"]), paths(&["readme"])));
+    assert_eq!((scene.read("host/code").as_str(), scene.read("host/readme").as_str()), ("one\n2\n3\n4\nfive\n", "user\n"));
+    assert_eq!(scene.host(&format!("git show {}:yours/code", scene.archive_ref(2))), "1\n2\n3\n4\nfive");
+    let files = scene.sync().await.files();
+    assert_eq!(files.conflicts, paths(&["readme"]), "what was merged is settled");
+}

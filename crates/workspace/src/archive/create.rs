@@ -10,8 +10,11 @@ use crate::refs::{ObjectId, SandboxRefs};
 use crate::sandbox::SandboxRepository;
 use crate::survey::{LeftOut, RepositorySurvey};
 use crate::transaction::{Expected, RefTransaction};
-use std::collections::{HashMap, HashSet};
+use crate::tree_diff::TreeEntry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// When git does not take some object, so many entries are tried one by one.
 const MAX_SINGLE_TRIES: usize = 500;
@@ -253,6 +256,51 @@ impl Repository {
             true => Ok(0),
             false => self.count(&tips, &[], &["--all"]).await,
         }
+    }
+
+    /// Keeps files of the user's that a merge is about to replace.
+    pub(crate) async fn archive_replaced(
+        &self,
+        refs: &SandboxRefs,
+        first: u64,
+        files: &BTreeMap<PathBuf, TreeEntry>,
+    ) -> Result<(), GitError> {
+        const NAME: &str = "yours";
+        let empty = self.write_object("tree", Vec::new()).await?;
+        let contents: Vec<(&Path, Option<TreeEntry>)> =
+            files.iter().map(|(path, entry)| (path.as_path(), Some(entry.clone()))).collect();
+        let tree = self.tree_with(&empty, contents.iter().map(|(path, entry)| (*path, entry))).await?;
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let manifest = Manifest {
+            version: VERSION,
+            sandbox: refs.id().clone(),
+            name: refs.name().clone(),
+            agent: String::new(),
+            reason: ArchiveReason::Merge,
+            time: i64::try_from(time).unwrap_or(i64::MAX),
+            entries: vec![ManifestEntry {
+                kind: EntryKind::Replaced { files: NAME.into() },
+                id: tree.clone(),
+            }],
+            left_out: Vec::new(),
+        };
+        let blob =
+            self.write_object("blob", serde_json::to_vec_pretty(&manifest).unwrap_or_default()).await?;
+        let entries = format!("100644 blob {blob}\t{FILE}\0040000 tree {tree}\t{NAME}\0");
+        let root = object("mktree", &self.git(["mktree", "-z"]).input(entries).text().await?)?;
+        let ident = format!("palisade <palisade@localhost> {time} +0000");
+        let message = format!("Your files before they were merged with those of sandbox {}", refs.name());
+        let commit = format!("tree {root}\nauthor {ident}\ncommitter {ident}\n\n{message}\n");
+        let commit = self.write_object("commit", commit.into_bytes()).await?;
+        // Several working trees of one sync may each make one.
+        for number in first..first + 1000 {
+            let mut transaction = RefTransaction::default();
+            transaction.set(&refs.archive(number), &commit, Expected::Absent);
+            if transaction.commit(self, "palisade: archive").await.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(GitError::Answer { what: "update-ref".into(), answer: "no archive could be made".into() })
     }
 
     pub(crate) async fn write_object(&self, kind: &str, content: Vec<u8>) -> Result<ObjectId, GitError> {

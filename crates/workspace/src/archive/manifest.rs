@@ -26,6 +26,8 @@ pub enum ArchiveReason {
     Start,
     /// Before a worktree in the sandbox was removed.
     WorktreeRemove,
+    /// Before files of the user's were merged with the agent's.
+    Merge,
 }
 
 impl ArchiveReason {
@@ -37,6 +39,7 @@ impl ArchiveReason {
             Self::Remove => "remove",
             Self::Start => "start",
             Self::WorktreeRemove => "worktree-remove",
+            Self::Merge => "merge",
         }
     }
 }
@@ -74,6 +77,8 @@ pub enum EntryKind {
     Stash { position: usize, message: String },
     /// A commit that only a file of git's, a detached HEAD or a reflog names.
     Tip { place: String },
+    /// Files of the user's before a merge replaced them; `files` names their tree in the archive.
+    Replaced { files: String },
     /// What was not committed in a working tree; `files` names the tree of all its files in the archive.
     Snapshot { path: String, branch: Option<String>, files: String },
 }
@@ -91,6 +96,7 @@ impl EntryKind {
             Self::Stash { position, message } => format!("stash entry {position}: {message}"),
             Self::Tip { place } if place == "reflog" => "commits that only a reflog holds".into(),
             Self::Tip { place } => format!("commits at {place}"),
+            Self::Replaced { .. } => "your files before a merge".into(),
             Self::Snapshot { path, .. } => format!("uncommitted files in {path}"),
         }
     }

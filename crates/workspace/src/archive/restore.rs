@@ -23,6 +23,8 @@ pub enum Restored {
     Stash,
     /// The host has a branch or tag of that name at that commit already.
     Already(String),
+    /// Files, which git shows below this name.
+    Shown(String),
 }
 
 impl Repository {
@@ -48,6 +50,7 @@ impl Repository {
                     stashes.push((id, format!("palisade: uncommitted work of {} on {place}", manifest.name)));
                     Restored::Stash
                 }
+                EntryKind::Replaced { files } => Restored::Shown(format!("{}:{files}", archive.reference)),
                 EntryKind::Ref { name } if name.starts_with("refs/tags/") => {
                     self.restore_tag(archive, name, id, known, &prefix, &mut transaction).await?
                 }

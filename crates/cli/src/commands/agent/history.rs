@@ -108,6 +108,7 @@ impl ListedAs {
 fn command(kind: &EntryKind, id: &str) -> String {
     match kind {
         EntryKind::Stash { .. } | EntryKind::Snapshot { .. } => format!("git stash apply {id}"),
+        EntryKind::Replaced { .. } => format!("git show {id}"),
         EntryKind::Ref { name } if name.starts_with("refs/tags/") => format!("git tag NAME {id}"),
         EntryKind::Ref { .. } | EntryKind::Tip { .. } => format!("git branch NAME {id}"),
     }
@@ -182,5 +183,6 @@ fn describe(entry: &RestoredRef) -> String {
         Restored::Tag(name) => format!("{what}: tag {}", printable(name)),
         Restored::Stash => format!("{what}: in your stash (git stash list)"),
         Restored::Already(name) => format!("{what}: you have it as {}", printable(name)),
+        Restored::Shown(name) => format!("{what}: see git show {}", printable(name)),
     }
 }

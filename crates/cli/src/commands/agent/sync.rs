@@ -116,6 +116,8 @@ struct SyncedTree {
     /// Your working tree that it was applied to; null when it waits.
     place: Option<String>,
     written: Vec<String>,
+    /// Files in which your changes and the agent's were merged.
+    merged: Vec<String>,
     /// Files that are back to what your commit has, because the agent has taken them back.
     taken_back: Vec<String>,
     /// Files that both sides have changed; yours stay.
@@ -244,6 +246,7 @@ impl SyncedTree {
             branch: tree.branch.as_ref().map(|branch| printable(branch.as_str())),
             place,
             written: list(&report.written),
+            merged: list(&report.merged),
             taken_back: list(&report.taken_back),
             conflicts: list(&report.conflicts),
             waiting: list(&report.waiting),
@@ -493,6 +496,12 @@ impl Telling<'_> {
         };
         if !report.written.is_empty() {
             output::note(&format!("{name}: changes in {}", all(&report.written)));
+        }
+        if !report.merged.is_empty() {
+            output::note(&format!(
+                "{name}: merged with your changes in {}; yours are archived",
+                all(&report.merged)
+            ));
         }
         if !report.taken_back.is_empty() {
             output::note(&format!(
