@@ -43,6 +43,8 @@ pub enum AgentError {
     Inside(#[from] SandboxError),
     #[error("there is no worktree '{branch}' in sandbox '{name}'")]
     NoWorktree { name: SandboxName, branch: String },
+    #[error("no working tree of the sandbox has the branch '{branch}'")]
+    NoTree { branch: String },
     #[error("another sync is bringing artifacts to {}", .root.as_path().display())]
     ArtifactsBusy { root: HostPath },
     #[error("{what}: {source}")]
@@ -59,6 +61,7 @@ impl From<ExchangeError> for AgentError {
             ExchangeError::Send(_) => Self::PartialClone,
             ExchangeError::Uncommitted { root, changes } => Self::Uncommitted { root, changes },
             ExchangeError::NoRepositoryInside => Self::NoRepositoryInside,
+            ExchangeError::NoWorktree(branch) => Self::NoTree { branch: branch.to_string() },
             ExchangeError::Restless => Self::Restless,
         }
     }
@@ -113,7 +116,7 @@ impl Diagnostic for AgentError {
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
             Self::Git(_) => "git",
             Self::Inside(_) => "git-inside",
-            Self::NoWorktree { .. } => "worktree-not-found",
+            Self::NoWorktree { .. } | Self::NoTree { .. } => "worktree-not-found",
             Self::ArtifactsBusy { .. } => "sync-busy",
             Self::Io { .. } => "io",
         }
@@ -138,7 +141,7 @@ impl Diagnostic for AgentError {
             Self::Git(GitError::Old { .. } | GitError::NotStarted { .. }) => ExitCode::Preflight,
             Self::Git(GitError::Slow { .. }) => ExitCode::Timeout,
             Self::NoName { .. } => ExitCode::Usage,
-            Self::NoWorktree { .. } => ExitCode::NotFound,
+            Self::NoWorktree { .. } | Self::NoTree { .. } => ExitCode::NotFound,
             Self::Git(_)
             | Self::Inside(_)
             | Self::NoRepositoryInside
@@ -191,6 +194,7 @@ impl Diagnostic for AgentError {
                 "if no git process runs there, it was left by a crash: remove the file".into(),
             ],
             Self::ArtifactsBusy { .. } => one("wait for it, then try again".into()),
+            Self::NoTree { .. } => one("list them: palisade agent worktree ls".into()),
             Self::NoWorktree { name, .. } => one(format!("list them: palisade agent worktree ls {name}")),
             Self::Git(GitError::Old { .. }) => vec![
                 "an agent's work is merged with git merge-tree --write-tree, which older versions lack"

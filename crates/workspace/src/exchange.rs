@@ -48,6 +48,8 @@ pub enum ExchangeError {
     Uncommitted { root: HostPath, changes: Vec<Change> },
     #[error("there is no git repository in the sandbox's workspace")]
     NoRepositoryInside,
+    #[error("no working tree of the sandbox has the branch '{0}'")]
+    NoWorktree(BranchName),
     #[error("the sandbox's files keep changing while they are looked at")]
     Restless,
 }
@@ -301,6 +303,11 @@ impl Exchange<'_> {
     ) -> Result<ExchangeReport, ExchangeError> {
         let (mut host, survey) = self.look().await?;
         let survey = survey.ok_or(ExchangeError::NoRepositoryInside)?;
+        if let BranchSelection::Worktree(branch) = &options.selection
+            && !survey.main.trees.iter().any(|tree| tree.branch.as_ref() == Some(branch))
+        {
+            return Err(ExchangeError::NoWorktree(branch.clone()));
+        }
         let archived = self.archive_survey(&mut host, &survey, reason).await?;
         let HostSide { tree, known, .. } = &host;
         let (git, refs) = (self.git, self.refs);

@@ -155,6 +155,8 @@ pub struct TreeOutcome {
     pub files: FilesOutcome,
     /// Where its files are archived: `git show ARCHIVE/PATH` shows one.
     pub archive: Option<String>,
+    /// Written files that run by themselves.
+    pub autorun: Vec<Autorun>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -403,7 +405,8 @@ impl SyncRun<'_> {
                 let archive =
                     tree.snapshot.as_ref().and_then(|snapshot| self.known.archive_of(&snapshot.commit));
                 let archive = archive.map(|archive| format!("{archive}:{}", files_name(number)));
-                progress.report.trees.push(TreeOutcome { path, branch, files, archive });
+                let autorun = self.autorun_of_files(tree, &files).await?;
+                progress.report.trees.push(TreeOutcome { path, branch, files, archive, autorun });
             }
         }
         // Branches that are checked out on the host and in no selected working tree of the sandbox.
@@ -413,6 +416,25 @@ impl SyncRun<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Which of the files that were written run by themselves.
+    async fn autorun_of_files(
+        &self,
+        tree: &TreeSurvey,
+        files: &FilesOutcome,
+    ) -> Result<Vec<Autorun>, GitError> {
+        let (FilesOutcome::Applied { report, .. }, Some(head), Some(snapshot)) =
+            (files, &tree.head, &tree.snapshot)
+        else {
+            return Ok(Vec::new());
+        };
+        if report.written.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.repository().autorun(head, &snapshot.files).await?;
+        found.retain(|autorun| report.written.contains(&autorun.path));
+        Ok(found)
     }
 
     /// The working tree of the user's that has a branch checked out.

@@ -501,7 +501,10 @@ async fn files_that_both_sides_have_changed_are_merged_on_request_and_the_users_
     assert_eq!((files.conflicts, files.written), (paths(&["code", "readme"]), paths(&[])));
     let files = scene.merge().await.files();
     assert_eq!((files.merged, files.conflicts), (paths(&["code"]), paths(&["readme"])));
-    assert_eq!((scene.read("host/code").as_str(), scene.read("host/readme").as_str()), ("one\n2\n3\n4\nfive\n", "user\n"));
+    assert_eq!(
+        (scene.read("host/code").as_str(), scene.read("host/readme").as_str()),
+        ("one\n2\n3\n4\nfive\n", "user\n")
+    );
     assert_eq!(scene.host(&format!("git show {}:yours/code", scene.archive_ref(2))), "1\n2\n3\n4\nfive");
     let files = scene.sync().await.files();
     assert_eq!(files.conflicts, paths(&["readme"]), "what was merged is settled");

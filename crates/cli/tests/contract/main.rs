@@ -31,6 +31,7 @@ macro_rules! contracts {
 
 mod agent;
 mod agent_crash;
+mod agent_removal;
 mod agent_sync;
 mod agents_together;
 mod artifacts;

@@ -5,9 +5,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::ArchiveSelection;
-use palisade_core::{TimeSpan, printable, time};
+use palisade_core::{printable, time};
 use palisade_workspace::{EntryKind, ListedArchive, Restored, RestoredRef};
 use serde::Serialize;
+use std::time::Duration;
 
 /// List the archives of agents' work in this repository, also of sandboxes that are gone
 ///
@@ -36,10 +37,19 @@ pub(crate) enum Command {
     Prune {
         /// Name or id of a sandbox [default: all]
         name: Option<String>,
-        /// Such as 90d or 12h
-        #[arg(long, value_name = "TIME")]
-        older_than: TimeSpan,
+        /// A number with d or h, such as 90d or 12h
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Duration,
     },
+}
+
+/// Reads `90d` or `12h`.
+fn age(text: &str) -> Result<Duration, String> {
+    let units = [("d", 24 * 3600), ("h", 3600)];
+    let seconds = units
+        .iter()
+        .find_map(|(unit, seconds)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "write a number with d or h, such as 90d or 12h".into())
 }
 
 /// One archive, as `--json` prints it.
@@ -139,7 +149,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         }
         Some(Command::Prune { name, older_than }) => {
             let before =
-                crate::context::now() / 1000 - i64::try_from(older_than.0.as_secs()).unwrap_or(i64::MAX);
+                crate::context::now() / 1000 - i64::try_from(older_than.as_secs()).unwrap_or(i64::MAX);
             let pruned = service.prune(&directory, &selection(name), before).await?;
             for archive in &pruned {
                 output::data(&format!("{}\n", archive.reference))?;

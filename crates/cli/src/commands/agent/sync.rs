@@ -188,19 +188,19 @@ impl SyncedBranch {
             }
         };
         let trees = report.sync.trees.iter().filter(|tree| tree.branch.as_ref() == Some(&branch.name));
+        let mut autorun: Vec<SyncedAutorun> = branch.autorun.iter().map(SyncedAutorun::new).collect();
+        for file in trees.clone().flat_map(|tree| &tree.autorun) {
+            if !branch.autorun.contains(file) {
+                autorun.push(SyncedAutorun::new(file));
+            }
+        }
         let laid = trees.flat_map(|tree| match &tree.files {
             FilesOutcome::Applied { report, .. } => report.written.as_slice(),
             FilesOutcome::Waiting(_) => &[],
         });
-        Self {
-            name: printable(branch.name.as_str()),
-            commits,
-            count,
-            laid: laid.map(|path| shown(path)).collect(),
-            waits,
-            waiting_branch,
-            autorun: branch.autorun.iter().map(SyncedAutorun::new).collect(),
-        }
+        let laid = laid.map(|path| shown(path)).collect();
+        let name = printable(branch.name.as_str());
+        Self { name, commits, count, laid, waits, waiting_branch, autorun }
     }
 
     /// A branch without new commits, for the files of its working tree.
@@ -209,27 +209,19 @@ impl SyncedBranch {
             FilesOutcome::Waiting(why) => Some(why_files_wait(why)),
             FilesOutcome::Applied { .. } => None,
         };
-        let FilesOutcome::Applied { report, .. } = &tree.files else {
-            return Some(Self::empty(tree.branch.as_ref()?, Vec::new(), waits));
+        let laid = match &tree.files {
+            FilesOutcome::Applied { report, .. } => report.written.iter().map(|path| shown(path)).collect(),
+            FilesOutcome::Waiting(_) => Vec::new(),
         };
-        Some(Self::empty(
-            tree.branch.as_ref()?,
-            report.written.iter().map(|path| shown(path)).collect(),
-            waits,
-        ))
-    }
-
-    fn empty(name: &BranchName, laid: Vec<String>, waits: Option<String>) -> Self {
-        let name = printable(name.as_str());
-        Self {
-            name,
+        Some(Self {
+            name: printable(tree.branch.as_ref()?.as_str()),
             commits: CommitsState::Same,
             count: 0,
             laid,
             waits,
             waiting_branch: None,
-            autorun: Vec::new(),
-        }
+            autorun: tree.autorun.iter().map(SyncedAutorun::new).collect(),
+        })
     }
 }
 
@@ -497,6 +489,7 @@ impl Telling<'_> {
         if !report.written.is_empty() {
             output::note(&format!("{name}: changes in {}", all(&report.written)));
         }
+        warn_of_autorun(&name, &tree.autorun);
         if !report.merged.is_empty() {
             output::note(&format!(
                 "{name}: merged with your changes in {}; yours are archived",
