@@ -21,6 +21,8 @@ struct Shared {
     script: Mutex<String>,
     asked: AtomicUsize,
     ended: AtomicBool,
+    /// The last request of an agent, whole.
+    last: Mutex<String>,
 }
 
 impl Model {
@@ -31,6 +33,7 @@ impl Model {
             script: Mutex::new(script.into()),
             asked: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            last: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -53,6 +56,11 @@ impl Model {
     /// What the next conversation is to run.
     pub fn script(&self, script: &str) {
         *self.shared.script.lock().expect("the script") = script.into();
+    }
+
+    /// Whether a text is in the last request: a conversation that goes on repeats what was said before.
+    pub fn heard(&self, text: &str) -> bool {
+        self.shared.last.lock().expect("the last request").contains(text)
     }
 
     /// How often an agent asked for the next step.
@@ -86,6 +94,9 @@ impl Shared {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if request["messages"].is_array() || request["input"].is_array() {
+            *self.last.lock().expect("the last request") = String::from_utf8_lossy(&body).into_owned();
+        }
         let path = first.split(' ').nth(1).unwrap_or_default();
         let events = match path {
             _ if path.starts_with("/v1/messages/count_tokens") => None,
@@ -112,9 +123,12 @@ impl Shared {
 
     fn claude(&self, request: &Value) -> Vec<Value> {
         let script = self.next_script();
+        // Each in a conversation has an id of its own.
+        let number = self.asked.load(Ordering::SeqCst);
         let has_run = request["messages"]
             .as_array()
-            .and_then(|messages| messages.last())
+            // Behind the user's last message there may be one about the environment.
+            .and_then(|messages| messages.iter().rfind(|message| message["role"] == "user"))
             .and_then(|message| message["content"].as_array())
             .is_some_and(|parts| parts.iter().any(|part| part["type"] == "tool_result"));
         let tools = request["tools"].as_array();
@@ -122,7 +136,7 @@ impl Shared {
         let (block, delta, reason) = if can_run && !has_run {
             let input = json!({"command": script, "description": "the work"}).to_string();
             (
-                json!({"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}),
+                json!({"type": "tool_use", "id": format!("toolu_{number}"), "name": "Bash", "input": {}}),
                 json!({"type": "input_json_delta", "partial_json": input}),
                 "tool_use",
             )
@@ -132,7 +146,7 @@ impl Shared {
         };
         vec![
             json!({"type": "message_start", "message": {
-                "id": "msg_1", "type": "message", "role": "assistant", "model": request["model"], "content": [],
+                "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": request["model"], "content": [],
                 "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}}}),
             json!({"type": "content_block_start", "index": 0, "content_block": block}),
             json!({"type": "content_block_delta", "index": 0, "delta": delta}),
@@ -145,6 +159,7 @@ impl Shared {
 
     fn codex(&self, request: &Value) -> Vec<Value> {
         let script = self.next_script();
+        let number = self.asked.load(Ordering::SeqCst);
         let has_run = request["input"]
             .as_array()
             .and_then(|items| items.last())
@@ -155,7 +170,7 @@ impl Shared {
         } else {
             // What takes longer than its patience, it leaves behind.
             let arguments = json!({"cmd": script, "yield_time_ms": 30_000}).to_string();
-            json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "exec_command",
+            json!({"type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"), "name": "exec_command",
                 "arguments": arguments})
         };
         let usage = json!({"input_tokens": 1, "input_tokens_details": null, "output_tokens": 1,

@@ -36,6 +36,8 @@ pub(crate) struct PathFacts {
     pub(crate) staged: Option<Content>,
     /// Whether commits that wait have changed this path: what is not committed there waits with them.
     pub(crate) waits_with_commits: bool,
+    /// What a run that was interrupted may have written here, into the file or the index.
+    pub(crate) interrupted: Vec<Content>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,21 @@ impl PathFacts {
         self.sandbox != self.sandbox_head
     }
 
+    /// Whether the file is what an earlier exchange wrote, or was about to write.
+    fn host_is_from_sync(&self) -> bool {
+        self.host_is(&self.base) || self.interrupted.iter().any(|content| self.host_is(content))
+    }
+
+    /// What the user has staged.
+    fn staged_by_user(&self) -> Option<&Content> {
+        self.staged.as_ref().filter(|staged| !self.interrupted.contains(staged))
+    }
+
+    /// Whether an interrupted run has left something in the index.
+    pub(crate) fn has_interrupted_index(&self) -> bool {
+        self.staged.as_ref().is_some_and(|staged| self.interrupted.contains(staged))
+    }
+
     fn host_is(&self, content: &Content) -> bool {
         matches!(&self.host, HostFile::Content(host) if host == content)
     }
@@ -86,9 +103,9 @@ impl PathFacts {
         if !self.is_committed_change() {
             return true;
         }
-        let index = self.staged.as_ref().is_none_or(|staged| *staged == self.new_head);
+        let index = self.staged_by_user().is_none_or(|staged| *staged == self.new_head);
         let is_ours = self.host_is(&self.host_head)
-            || self.host_is(&self.base)
+            || self.host_is_from_sync()
             || self.host_is(&self.new_head)
             || self.host_is(&self.sandbox);
         // The directory of another repository stays, whatever becomes of the name of its commit.
@@ -127,13 +144,17 @@ impl PathFacts {
             // It was brought once. What the user has made of it since stays so.
             return Keep;
         }
-        if self.host_is(&self.base) && self.staged.is_none() { Write(self.sandbox.clone()) } else { Conflict }
+        if self.host_is_from_sync() && self.staged_by_user().is_none() {
+            Write(self.sandbox.clone())
+        } else {
+            Conflict
+        }
     }
 
     /// The sandbox has nothing to say here. What an earlier exchange wrote for it goes, unless it is the user's by now.
     fn take_back(&self) -> FileDecision {
-        let is_written = self.host_is(&self.base) && !self.host_is(&self.host_head);
-        match is_written && self.staged.is_none() {
+        let is_written = self.host_is_from_sync() && !self.host_is(&self.host_head);
+        match is_written && self.staged_by_user().is_none() {
             true => FileDecision::TakeBack(self.host_head.clone()),
             false => FileDecision::Keep,
         }
@@ -167,6 +188,7 @@ mod tests {
             host: HostFile::Content(of(host)),
             staged: None,
             waits_with_commits: false,
+            interrupted: Vec::new(),
         }
     }
 
@@ -218,6 +240,19 @@ mod tests {
         assert_eq!(facts('b', 'a', 'a', 'a', 'c').decide(), Keep, "edited");
         assert_eq!(staged(facts('b', 'a', 'a', 'a', 'b'), 'b').decide(), Keep, "staged");
         assert_eq!(facts('b', 'a', 'a', 'b', 'b').decide(), Keep, "committed");
+    }
+
+    #[test]
+    fn what_an_interrupted_run_has_written_is_not_the_users() {
+        let interrupted = |facts| PathFacts { interrupted: vec![content('b')], ..facts };
+        assert_eq!(interrupted(facts('a', 'c', 'a', 'a', 'b')).decide(), Write(content('c')));
+        assert_eq!(interrupted(facts('a', 'a', 'a', 'a', 'b')).decide(), TakeBack(content('a')));
+        assert_eq!(interrupted(facts('a', 'c', 'a', 'a', 'd')).decide(), Conflict);
+        let staged_by_it = interrupted(staged(facts('a', 'c', 'a', 'a', 'b'), 'b'));
+        assert_eq!(
+            (staged_by_it.decide(), staged_by_it.has_interrupted_index()),
+            (Write(content('c')), true)
+        );
     }
 
     fn moving(base: char, sandbox: char, heads: (char, char), host: char) -> PathFacts {

@@ -118,7 +118,9 @@ impl Repository {
                 // So that the sandbox does not wait for a reader for ever.
                 let _ = tokio::io::copy(pack, &mut tokio::io::sink()).await;
                 match error {
-                    GitError::Failed { said, .. } => Err(ReceiveError::Objects(said)),
+                    GitError::Failed { said, .. } if !is_trouble_of_the_host(&said) => {
+                        Err(ReceiveError::Objects(said))
+                    }
                     other => Err(other.into()),
                 }
             }
@@ -156,6 +158,20 @@ impl Repository {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Whether git failed because of the machine, and not because of what it was given.
+fn is_trouble_of_the_host(message: &str) -> bool {
+    const TROUBLES: [&str; 7] = [
+        "No space left on device",
+        "Disk quota exceeded",
+        "Read-only file system",
+        "Permission denied",
+        "Input/output error",
+        "Too many open files",
+        "Cannot allocate memory",
+    ];
+    TROUBLES.iter().any(|trouble| message.contains(trouble))
 }
 
 /// The files that processes of this user have open.

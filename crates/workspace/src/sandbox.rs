@@ -252,7 +252,9 @@ impl<'a> SandboxRepository<'a> {
         request: ExecRequest,
         mut input: &[u8],
     ) -> Result<Vec<u8>, SandboxError> {
-        let limits = TransferLimits { bytes: MAX_ANSWER, silence: ANSWER_TIMEOUT, time: ANSWER_TIMEOUT };
+        // Git may be silent for long while it looks at a large working tree.
+        let time = self.limits.time.min(ANSWER_TIMEOUT);
+        let limits = TransferLimits { bytes: MAX_ANSWER, silence: time, time };
         let mut output = Vec::new();
         let end = self.commands.run(request, &mut input, &mut output, limits).await;
         succeeded(what, end)?;

@@ -14,7 +14,7 @@ use crate::place::NotUsable;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::survey::{RecordedPush, StashEntry, Survey, TreeSurvey};
 use crate::transaction::{Expected, RefTransaction};
-use crate::tree_apply::{Applied, TreeReport, TreeWork};
+use crate::tree_apply::{Applied, TreeReport, TreeWork, WritingNote};
 use crate::waiting::WaitingBranch;
 use palisade_core::{GuestPath, HostPath};
 use palisade_host::fault::{self, Step};
@@ -245,6 +245,8 @@ pub(crate) struct SyncRun<'a> {
 struct Progress {
     transaction: RefTransaction,
     report: SyncReport,
+    /// The working trees that were written to.
+    written: Vec<Repository>,
 }
 
 /// Where the commits of a branch are to go.
@@ -287,10 +289,13 @@ impl SyncRun<'_> {
             self.finish_branch(plan, &mut progress).await?;
         }
         self.list_the_rest(&mut progress).await?;
-        let Progress { transaction, report } = progress;
+        let Progress { transaction, report, written } = progress;
         if self.mode == Execution::Apply {
             let reason = format!("palisade: work of {}", self.refs.name());
             transaction.commit(self.repository(), &reason).await?;
+            for written in &written {
+                WritingNote::clear(written, self.refs.id());
+            }
             fault::at(Step::SyncMoved).map_err(|source| GitError::Io { what: "carry on".into(), source })?;
         }
         Ok(report)
@@ -504,6 +509,7 @@ impl SyncRun<'_> {
             waiting: None,
             only: self.options.only.clone(),
             merge: self.options.merge,
+            sandbox_id: self.refs.id().clone(),
         };
         let report = self.move_tree(&host, work, plan, progress).await?;
         if let Some(base) = &report.base
@@ -563,6 +569,7 @@ impl SyncRun<'_> {
             waiting: None,
             only: Vec::new(),
             merge: MergeMode::Wait,
+            sandbox_id: self.refs.id().clone(),
         };
         // Without a working tree of its own in the sandbox, its files are those of its commit.
         let moving =
@@ -581,6 +588,7 @@ impl SyncRun<'_> {
         progress: &mut Progress,
     ) -> Result<TreeReport, NotUsable> {
         let repository = &host.repository;
+        progress.written.push(repository.clone());
         let mut plan = plan.filter(|plan| plan.decision != CommitDecision::Nothing);
         if let Some(plan) = &mut plan {
             if self.options.only.is_empty() {

@@ -12,6 +12,7 @@ use crate::placing::{Change, Placed, Placement};
 use crate::refs::ObjectId;
 use crate::sync::MergeMode;
 use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
+use palisade_core::SandboxId;
 use palisade_host::fault::{self, Step};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,6 +42,8 @@ pub(crate) struct TreeWork {
     pub(crate) only: Vec<PathBuf>,
     /// Whether the contents of files are merged that both sides have changed.
     pub(crate) merge: MergeMode,
+    /// The sandbox, for the note of what is being written.
+    pub(crate) sandbox_id: SandboxId,
 }
 
 /// What was decided for every path of interest.
@@ -90,6 +93,7 @@ impl Repository {
                 None => Ok(none),
             }
         };
+        let interrupted = self.interrupted_changes(&work).await?;
         let (brought, uncommitted, moved, waiting, committed, staged) = tokio::try_join!(
             self.tree_diff(base, sandbox),
             self.tree_diff(sandbox_head, sandbox),
@@ -103,8 +107,10 @@ impl Repository {
         let paths: BTreeSet<PathBuf> = brought
             .iter()
             .chain(moved.iter())
-            .map(|change| change.path.clone())
+            .map(|change| &change.path)
+            .chain(interrupted.keys())
             .filter(|path| wanted(path))
+            .cloned()
             .collect();
         let mut found = self.look_at_files(&paths).await?;
         let (brought, uncommitted, moved) = (by_path(&brought), by_path(&uncommitted), by_path(&moved));
@@ -140,6 +146,7 @@ impl Repository {
                 host: found.get(at).map_or(HostFile::Other, |found| found.file.clone()),
                 staged: staged.get(at).map(|change| change.after.clone()),
                 waits_with_commits: waiting.contains(at),
+                interrupted: interrupted.get(at).cloned().unwrap_or_default(),
             };
             facts.insert(path, entry);
         }
@@ -156,6 +163,17 @@ impl Repository {
             plan.merge_files(self).await?;
         }
         Ok(plan)
+    }
+
+    /// What a run that was interrupted was about to write, by path.
+    async fn interrupted_changes(&self, work: &TreeWork) -> Result<HashMap<PathBuf, Vec<Content>>, GitError> {
+        let mut found: HashMap<PathBuf, Vec<Content>> = HashMap::new();
+        for tree in WritingNote::read(self, &work.sandbox_id) {
+            for change in self.tree_diff(&work.host_head, &tree).await?.iter() {
+                found.entry(change.path.clone()).or_default().push(change.after.clone());
+            }
+        }
+        Ok(found)
     }
 
     /// Files of Git LFS are in the working tree with their contents, and in git as pointers.
@@ -332,9 +350,15 @@ impl TreePlan {
         report
     }
 
+    fn has_interrupted_index(&self) -> bool {
+        self.facts.values().any(PathFacts::has_interrupted_index)
+    }
+
     /// Whether nothing is to be done to the working tree.
     fn is_idle(&self) -> bool {
-        !self.moves_commits() && !self.decisions.keys().any(|path| self.target(path).is_some())
+        !self.moves_commits()
+            && !self.has_interrupted_index()
+            && !self.decisions.keys().any(|path| self.target(path).is_some())
     }
 
     /// Does it. The caller holds the repository's lock, and moves the refs afterwards.
@@ -354,6 +378,7 @@ impl TreePlan {
         self.check_size(repository, max_bytes).await?;
         let index = LockedIndex::take(repository).await?;
         let stage = Stage::make(repository).await?;
+        WritingNote::write(repository, &self.work)?;
         fault::at(Step::SyncStaged).map_err(step)?;
         self.stage_files(repository, &index, &stage).await?;
         let mut placement =
@@ -372,7 +397,7 @@ impl TreePlan {
         fault::at(Step::SyncPlaced).map_err(step)?;
         // What the user's configuration includes may lie in the working tree, where the sandbox's files are now.
         let repository = &repository.guarded_again().await?;
-        if self.moves_commits() {
+        if self.moves_commits() || self.has_interrupted_index() {
             // The files have new times, which the index is to know.
             let refresh = index.seen_by(repository).git(["update-index", "-q", "--refresh"]);
             refresh.succeeds().await?;
@@ -406,6 +431,9 @@ impl TreePlan {
         index: &LockedIndex<'_>,
         stage: &Stage,
     ) -> Result<(), GitError> {
+        if self.has_interrupted_index() {
+            self.restore_index(index).await?;
+        }
         if self.moves_commits() {
             let (from, to) = (self.work.host_commit.as_str(), self.work.new_commit.as_str());
             // In an empty working tree of its own, git writes exactly what changes, and leaves out what a sparse
@@ -428,9 +456,7 @@ impl TreePlan {
                 .get(path)
                 .is_some_and(|facts| facts.is_committed_change() && facts.new_head.as_ref() == Some(entry));
             if !is_staged && entry.mode != EntryMode::Gitlink {
-                entries.extend(format!("{} {}\t", entry.mode.as_str(), entry.id).into_bytes());
-                entries.extend_from_slice(path.as_os_str().as_bytes());
-                entries.push(0);
+                add_index_entry(&mut entries, path, &Some(entry.clone()), entry.id.as_str().len());
             }
         }
         if entries.is_empty() {
@@ -443,6 +469,16 @@ impl TreePlan {
         prefix.push("/");
         let words = ["checkout-index".into(), "--all".into(), "--quiet".into(), prefix];
         repository.git(words).index(&list).bytes().await.map(drop)
+    }
+
+    /// Takes back what an interrupted run has left in the index.
+    async fn restore_index(&self, index: &LockedIndex<'_>) -> Result<(), GitError> {
+        let mut entries = Vec::new();
+        for (path, facts) in self.facts.iter().filter(|(_, facts)| facts.has_interrupted_index()) {
+            add_index_entry(&mut entries, path, &facts.host_head, self.work.host_commit.as_str().len());
+        }
+        let update = index.git(["update-index", "-z", "--replace", "--index-info"]);
+        update.input(entries).bytes().await.map(drop)
     }
 
     /// Takes files out of the index that were announced to it without content (`git add --intent-to-add`), where commits
@@ -553,19 +589,49 @@ impl Repository {
         self.git(["read-tree", tree.as_str()]).index(&index).bytes().await?;
         let mut entries = Vec::new();
         for (path, content) in changes {
-            let (mode, id) = match content {
-                Some(entry) => (entry.mode.as_str(), entry.id.as_str().to_owned()),
-                None => ("0", "0".repeat(tree.as_str().len())),
-            };
-            entries.extend(format!("{mode} {id}\t").into_bytes());
-            entries.extend_from_slice(path.as_os_str().as_bytes());
-            entries.push(0);
+            add_index_entry(&mut entries, path, content, tree.as_str().len());
         }
         let update = self.git(["update-index", "-z", "--replace", "--index-info"]);
         update.index(&index).input(entries).bytes().await?;
         let written = self.git(["write-tree"]).index(&index).text().await?;
         let _ = crate::index_lock::remove(&index);
         crate::facts::object("write-tree", &written)
+    }
+}
+
+/// `mode id TAB path NUL`, as git reads it; without content, the path is removed.
+fn add_index_entry(entries: &mut Vec<u8>, path: &Path, content: &Content, id_length: usize) {
+    let (mode, id) = match content {
+        Some(entry) => (entry.mode.as_str(), entry.id.as_str().to_owned()),
+        None => ("0", "0".repeat(id_length)),
+    };
+    entries.extend(format!("{mode} {id}\t").into_bytes());
+    entries.extend_from_slice(path.as_os_str().as_bytes());
+    entries.push(0);
+}
+
+/// A note of what is being written into the working tree, for a run after one that was killed.
+pub(crate) struct WritingNote;
+
+impl WritingNote {
+    fn file(repository: &Repository, sandbox: &SandboxId) -> PathBuf {
+        repository.places().own.join(format!("palisade-writing-{sandbox}"))
+    }
+
+    fn write(repository: &Repository, work: &TreeWork) -> Result<(), GitError> {
+        let text = format!("{}\n{}\n", work.sandbox, work.new_head);
+        std::fs::write(Self::file(repository, &work.sandbox_id), text).map_err(place)
+    }
+
+    /// The trees of the note, if there is one.
+    fn read(repository: &Repository, sandbox: &SandboxId) -> Vec<ObjectId> {
+        let text = std::fs::read_to_string(Self::file(repository, sandbox)).unwrap_or_default();
+        text.lines().filter_map(ObjectId::parse).collect()
+    }
+
+    /// Everything is written, and the refs say so.
+    pub(crate) fn clear(repository: &Repository, sandbox: &SandboxId) {
+        let _ = crate::index_lock::remove(&Self::file(repository, sandbox));
     }
 }
 

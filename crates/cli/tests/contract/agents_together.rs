@@ -90,8 +90,9 @@ fn three_sandboxes_of_one_repository_at_once_do_not_mix(method: &'static str) {
     assert_eq!(git(&instance, "ls-tree --name-only main"), files(&names));
     assert_eq!(git(&instance, "status --porcelain"), "");
     for name in names {
-        let tip = format!("ls-tree --name-only refs/palisade/{name}/heads/main");
-        assert_eq!(git(&instance, &tip), files(&[name]));
+        let inside =
+            instance.run(["agent", "exec", name, "--", "git", "ls-tree", "--name-only", "main"]).ok().stdout;
+        assert_eq!(inside.trim_end(), files(&[name]));
         let sessions = instance.run(["sessions", name, "--json"]).ok().json();
         assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
     }

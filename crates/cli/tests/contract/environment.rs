@@ -55,6 +55,6 @@ fn an_agent_works_in_its_environment_and_not_in_another(method: &'static str) {
     start(&[]).ok();
     let other = start(&["--environment", "python"]);
     let told = "error: sandbox 'box' was made from environment 'bash', not from 'python'\n\
-                hint: begin anew with --fresh, or give this agent a sandbox of its own with --name\n";
+                hint: make a new one with --fresh, or another one with --name\n";
     assert!(said(&other).ends_with(told) && other.code == 7, "{other:?}");
 }

@@ -1,4 +1,4 @@
-//! Work that comes home from a sandbox when something is in the way: kills, full disks, and files that want to be
+//! Work that comes back from a sandbox when something is in the way: kills, full disks, and files that try to be
 //! somewhere else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the test")]
 
