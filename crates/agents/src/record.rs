@@ -1,6 +1,6 @@
 //! What is remembered of an agent's sandbox: a small file beside its home, which nothing inside can reach.
 
-use palisade_core::{HostPath, SandboxDir, SyncMode};
+use palisade_core::{HostPath, RefScope, SandboxDir, SyncMode};
 use palisade_engine::{Errand, When};
 use palisade_workspace::BranchName;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub struct Record {
     /// How long nothing has to move for that, when it is to be idle.
     #[serde(default = "default_idle")]
     pub idle_seconds: u32,
+    /// Which of the host's refs it sees, ever since it was created.
+    #[serde(default)]
+    pub refs: RefScope,
 }
 
 fn default_idle() -> u32 {
@@ -53,6 +56,7 @@ impl Record {
             env_load: Vec::new(),
             sync: SyncMode::Manual,
             idle_seconds: default_idle(),
+            refs: RefScope::All,
         }
     }
 

@@ -11,12 +11,10 @@ use crate::service::{AgentSandbox, AgentService};
 use crate::surroundings::Surroundings;
 use crate::working::is_working;
 use crate::worktrees::session_name;
-use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, SandboxName, SyncMode};
+use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, RefScope, SandboxName, SyncMode};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
-use palisade_workspace::{
-    HostTree, Limit, OnUnapplied, OnUncommitted, Progress, RefScope, StartOptions, StartReport,
-};
+use palisade_workspace::{HostTree, Limit, OnUnapplied, OnUncommitted, Progress, StartOptions, StartReport};
 use std::path::{Path, PathBuf};
 
 /// What to start from.
@@ -27,7 +25,8 @@ pub struct StartRequest {
     pub name: Option<SandboxName>,
     pub on_uncommitted: OnUncommitted,
     pub on_unapplied: OnUnapplied,
-    pub scope: RefScope,
+    /// Which refs a new sandbox sees.
+    pub refs: RefScope,
     pub method: Method,
     pub policy: Policy,
     pub foundation: Foundation,
@@ -58,6 +57,8 @@ pub enum Step {
     Reused(SandboxName),
     /// Options that count only when a sandbox is made.
     WithoutEffect(Vec<&'static str>),
+    /// The sandbox was created with another value of `agent.refs` than the settings have now.
+    RefsStay(RefScope),
     Syncs(SyncMode),
     /// The keeper is of an earlier version and knows nothing of modes.
     SyncsLater,
@@ -154,7 +155,7 @@ impl AgentService<'_> {
         let sessions = connection.sessions().await?;
         let in_session = sessions.iter().any(|running| running.name == session && running.exit.is_none());
         let options = StartOptions {
-            scope: request.scope,
+            scope: sandbox.record.refs,
             on_uncommitted: request.on_uncommitted,
             on_unapplied: request.on_unapplied,
             is_busy: in_session || is_working(&sandbox.row, Some(None)),
@@ -228,11 +229,15 @@ impl AgentService<'_> {
         let mut record = Record::new(host.root.clone(), branch, &profile.name);
         record.repository_id = Some(crate::identity::read_or_make(&host.repository)?);
         record.idle_seconds = request.idle_seconds;
+        record.refs = request.refs;
         record.sync = request.sync.unwrap_or(request.default_sync);
         let row = match self.engine.store()?.find(name.as_str()) {
             Ok(row) => {
                 let known = self.check_repository(row.id().as_str(), host).await?;
                 record.sync = request.sync.unwrap_or(known.record.sync);
+                record.refs = known.record.refs;
+                record.env_files.clone_from(&known.record.env_files);
+                record.env_load.clone_from(&known.record.env_load);
                 if (record.sync, record.idle_seconds) == (known.record.sync, known.record.idle_seconds) {
                     settings = SyncSettings::Known;
                 }
@@ -241,6 +246,9 @@ impl AgentService<'_> {
                 let ignored = without_effect(&request.given, wanted, (row.spec.method, &row.spec.policy));
                 if !ignored.is_empty() {
                     tell(Step::WithoutEffect(ignored));
+                }
+                if record.refs != request.refs {
+                    tell(Step::RefsStay(record.refs));
                 }
                 row
             }

@@ -33,6 +33,7 @@ pub enum Setting {
     MaxFetchTime,
     AgentSync,
     AgentIdle,
+    AgentRefs,
     CopySize,
     CopyFiles,
     UidBase,
@@ -377,6 +378,17 @@ pub const KEYS: &[KeyDoc] = &[
         project: ProjectRule::Free,
     },
     KeyDoc {
+        setting: Setting::AgentRefs,
+        key: "agent.refs",
+        aliases: &[],
+        kind: "one of all, branch",
+        default: "all",
+        help: "Which of the repository's refs a new agent's sandbox sees: all branches, remote-tracking branches and tags, or only the branch that is checked out and its upstream.",
+        environment: None,
+        flag: None,
+        project: ProjectRule::Narrow,
+    },
+    KeyDoc {
         setting: Setting::CopySize,
         key: "copy.max_size",
         aliases: &[],
@@ -504,9 +516,10 @@ mod tests {
     #[test]
     fn every_setting_has_one_row() {
         use Setting::{
-            AgentIdle, AgentSync, Allow, CopyFiles, CopySize, Cpus, DetachKeys, EnvFiles, EnvLoad, HostPorts,
-            Image, LogFormat, LogLevel, Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory, MaxNetwork,
-            MaxPids, Memory, Method, Mounts, Network, Opt, Pids, Roots, Tmp, Tools, UidBase, WritableRoot,
+            AgentIdle, AgentRefs, AgentSync, Allow, CopyFiles, CopySize, Cpus, DetachKeys, EnvFiles, EnvLoad,
+            HostPorts, Image, LogFormat, LogLevel, Login, MaxCpus, MaxFetch, MaxFetchTime, MaxMemory,
+            MaxNetwork, MaxPids, Memory, Method, Mounts, Network, Opt, Pids, Roots, Tmp, Tools, UidBase,
+            WritableRoot,
         };
         let all = [
             Method,
@@ -537,6 +550,7 @@ mod tests {
             MaxFetchTime,
             AgentSync,
             AgentIdle,
+            AgentRefs,
             CopySize,
             CopyFiles,
             UidBase,

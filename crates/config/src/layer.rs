@@ -11,7 +11,7 @@ use crate::sources::Flags;
 use crate::value::Written;
 use palisade_core::{
     AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, ImageReference, Method, Mount, Network,
-    Origin, SyncMode, TimeSpan, printable,
+    Origin, RefScope, SyncMode, TimeSpan, printable,
 };
 
 #[derive(Debug, Default, PartialEq)]
@@ -46,6 +46,7 @@ pub(crate) struct Layer {
     pub(crate) copy_files: Option<Valued<u32>>,
     pub(crate) agent_sync: Option<Valued<SyncMode>>,
     pub(crate) agent_idle: Option<Valued<TimeSpan>>,
+    pub(crate) agent_refs: Option<Valued<RefScope>>,
     pub(crate) uid_base: Option<Valued<u32>>,
 }
 
@@ -111,6 +112,7 @@ impl Layer {
                 self.agent_sync = Some(Valued { value: written.sync_mode(expected)?, origin });
             }
             Setting::AgentIdle => self.agent_idle = Some(Valued { value: written.span(expected)?, origin }),
+            Setting::AgentRefs => self.agent_refs = Some(Valued { value: written.parsed(expected)?, origin }),
             Setting::CopySize => self.copy_size = Some(Valued { value: written.size(expected)?, origin }),
             Setting::CopyFiles => self.copy_files = Some(Valued { value: written.files(expected)?, origin }),
             Setting::UidBase => self.uid_base = Some(Valued { value: written.uid_base(expected)?, origin }),

@@ -8,7 +8,8 @@ use crate::logging::{LogFormat, LogLevel};
 use crate::login::LoginVariable;
 use palisade_core::{
     Access, AllowRule, ByteSize, CpuCount, FilePattern, HostPath, HostPort, ImageReference, Limit,
-    LimitSource, Method, Mount, Network, Origin, Policy, Resources, Selection, SyncMode, TimeSpan, Workspace,
+    LimitSource, Method, Mount, Network, Origin, Policy, RefScope, Resources, Selection, SyncMode, TimeSpan,
+    Workspace,
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -86,6 +87,7 @@ pub struct Settings {
     pub copy_size: Valued<ByteSize>,
     pub copy_files: Valued<u32>,
     pub agent_sync: Valued<SyncMode>,
+    pub agent_refs: Valued<RefScope>,
     pub agent_idle: Valued<TimeSpan>,
     pub uid_base: Valued<u32>,
     pub project: Option<Project>,
@@ -136,6 +138,7 @@ impl Default for Settings {
             copy_size: Valued::default_of(ByteSize(8 * ByteSize::GIB)),
             copy_files: Valued::default_of(1_000_000),
             agent_sync: Valued::default_of(SyncMode::Manual),
+            agent_refs: Valued::default_of(RefScope::All),
             agent_idle: Valued::default_of(TimeSpan(Duration::from_secs(30))),
             uid_base: Valued::default_of(1_910_000_000),
             project: None,
@@ -169,6 +172,7 @@ impl Settings {
         self.copy_size.replace_with(layer.copy_size);
         self.copy_files.replace_with(layer.copy_files);
         self.agent_sync.replace_with(layer.agent_sync);
+        self.agent_refs.replace_with(layer.agent_refs);
         self.agent_idle.replace_with(layer.agent_idle);
         self.uid_base.replace_with(layer.uid_base);
         for variable in layer.login {
@@ -271,6 +275,7 @@ impl Settings {
             Setting::MaxFetchTime => one(self.max_fetch_time.value.to_string(), &self.max_fetch_time.origin),
             Setting::AgentSync => one(self.agent_sync.value.to_string(), &self.agent_sync.origin),
             Setting::AgentIdle => one(self.agent_idle.value.to_string(), &self.agent_idle.origin),
+            Setting::AgentRefs => one(self.agent_refs.value.to_string(), &self.agent_refs.origin),
             Setting::CopySize => one(self.copy_size.value.to_string(), &self.copy_size.origin),
             Setting::CopyFiles => one(self.copy_files.value.to_string(), &self.copy_files.origin),
             Setting::UidBase => one(self.uid_base.value.to_string(), &self.uid_base.origin),

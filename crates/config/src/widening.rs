@@ -58,6 +58,10 @@ pub(crate) fn find(base: &Settings, project: &Layer) -> Vec<Problem> {
             .iter()
             .map(|mount| widens(Setting::Mounts, &mount_text(&mount.value), &mount.origin, shows.clone())),
     );
+    if let Some(asked) = project.agent_refs.as_ref().filter(|asked| asked.value > base.agent_refs.value) {
+        let reason = format!("it shows more than {}", limit(&base.agent_refs));
+        found.push(widens(Setting::AgentRefs, &asked.value, &asked.origin, reason));
+    }
     let unknown = |pattern: &&FilePattern| !base.env_files.value.contains(pattern);
     if let Some(asked) = &project.env_files {
         let sends = "it sends files that your own list does not have".to_owned();

@@ -7,8 +7,8 @@ mod support;
 use palisade_config::{Entry, Flags, KEYS, Settings, load};
 use palisade_core::policy::parse_mount;
 use palisade_core::{
-    ByteSize, CpuCount, HostPath, Limit, Method, Network, Origin, Policy, Resources, Selection, SyncMode,
-    Workspace,
+    ByteSize, CpuCount, HostPath, Limit, Method, Network, Origin, Policy, RefScope, Resources, Selection,
+    SyncMode, Workspace,
 };
 use support::Scene;
 
@@ -137,6 +137,19 @@ fn the_base_of_uids_is_the_systems_or_the_users() {
     let found = load(&sources).unwrap().uid_base;
     let file = sources.user.unwrap().display().to_string();
     assert_eq!((found.value, found.origin), (200_000, Origin::User { file, line: 2 }));
+}
+
+#[test]
+fn a_project_narrows_the_refs_that_an_agent_sees_and_widens_them_only_when_trusted() {
+    let scene = Scene::new();
+    assert_eq!(load(&scene.system("")).unwrap().agent_refs.value, RefScope::All);
+    let mut narrow = scene.system("");
+    narrow.project = Some(scene.project("[agent]\nrefs = 'branch'\n"));
+    assert_eq!(load(&narrow).unwrap().agent_refs.value, RefScope::Branch);
+    let mut wide = scene.system("[agent]\nrefs = 'branch'\n");
+    wide.project = Some(scene.project("[agent]\nrefs = 'all'\n"));
+    let problem = load(&wide).unwrap_err().to_string();
+    assert!(problem.contains("agent.refs") && problem.contains("it shows more than branch"), "{problem}");
 }
 
 #[test]

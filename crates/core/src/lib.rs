@@ -50,7 +50,7 @@ pub use sanitize::printable;
 pub use secret::{InvalidSecretReference, Provider, Secret, SecretReference};
 pub use spec::{HostIdentity, SandboxDir, SandboxSpec};
 pub use state::{IllegalTransition, State};
-pub use sync::{MovedRef, SyncMode, SyncTrigger, UnknownSyncWord};
+pub use sync::{MovedRef, RefScope, SyncMode, SyncTrigger, UnknownSyncWord};
 pub use time::{InvalidSpan, TimeSpan};
 pub use trouble::HostTrouble;
 pub use variable::{Assignment, InvalidVariable, VariableName};

@@ -52,6 +52,43 @@ impl FromStr for SyncMode {
     }
 }
 
+/// Which of the host's refs a sandbox sees; more is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum RefScope {
+    /// The branch that is checked out, and its upstream.
+    Branch,
+    /// All branches, remote-tracking branches and tags.
+    #[default]
+    All,
+}
+
+impl RefScope {
+    pub const ALL: [RefScope; 2] = [RefScope::All, RefScope::Branch];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RefScope::All => "all",
+            RefScope::Branch => "branch",
+        }
+    }
+}
+
+impl fmt::Display for RefScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for RefScope {
+    type Err = UnknownSyncWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSyncWord> {
+        known("scope of refs", text, Self::ALL.map(|scope| (scope.as_str(), scope)))
+    }
+}
+
 /// What gave reason to a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -15,7 +15,7 @@ use crate::place::NotUsable;
 use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
-use crate::send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
+use crate::send::{SendError, SendRequest, Sent, TreeTarget};
 use crate::status::Change;
 use crate::submodules::Submodule;
 use crate::survey::{LeftOut, NestedSurvey, Survey};
@@ -24,7 +24,7 @@ use crate::sync::{
     TagMode,
 };
 use crate::transaction::{Expected, RefTransaction};
-use palisade_core::{HostPath, ProjectPath};
+use palisade_core::{HostPath, ProjectPath, RefScope};
 use palisade_host::fault::{self, Step};
 use std::time::{SystemTime, UNIX_EPOCH};
 

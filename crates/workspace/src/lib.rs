@@ -75,7 +75,7 @@ pub use refs::{BranchName, InvalidBranch, ObjectId, SandboxRefs};
 pub use sandbox::{
     CommandEnd, CommandRunner, SandboxError, SandboxRepository, TransferError, TransferLimits,
 };
-pub use send::{RefScope, SendError, SendRequest, Sent, TreeTarget};
+pub use send::{SendError, SendRequest, Sent, TreeTarget};
 pub use status::Change;
 pub use survey::{
     LargeFile, LeftOut, NestedSurvey, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey,

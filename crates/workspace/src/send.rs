@@ -9,20 +9,11 @@ use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
 use crate::survey::RepositorySurvey;
+use palisade_core::RefScope;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes on their way between git and the sandbox.
 const BUFFER: usize = 256 * 1024;
-
-/// Which refs of the host's a sandbox sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RefScope {
-    /// All branches, remote-tracking branches and tags.
-    #[default]
-    All,
-    /// The branch that is checked out, and its upstream.
-    Branch,
-}
 
 /// What the sandbox's main working tree is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::panic, reason = "a test that finds something else has failed")]
 
-use palisade_core::{BoxFuture, HostPath, SandboxId, SandboxName};
+use palisade_core::{BoxFuture, HostPath, RefScope, SandboxId, SandboxName};
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_workspace::{
     ArchiveReason, ArchiveReport, BranchName, BranchReport, BranchSelection, CommandEnd, CommandRunner,
     CommitsOutcome, Exchange, ExchangeError, ExchangeReport, FilesOutcome, Git, MergeMode, OnUnapplied,
-    OnUncommitted, RefScope, SandboxRefs, SandboxRepository, StartOptions, StartReport, SyncOptions, TagMode,
+    OnUncommitted, SandboxRefs, SandboxRepository, StartOptions, StartReport, SyncOptions, TagMode,
     TransferError, TransferLimits, TreeReport, WaitingCommits,
 };
 use std::ffi::{OsStr, OsString};

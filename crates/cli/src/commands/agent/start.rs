@@ -439,7 +439,7 @@ fn request(
             true => OnUnapplied::FollowHost,
             false => OnUnapplied::Continue,
         },
-        scope: palisade_workspace::RefScope::All,
+        refs: context.settings.agent_refs.value,
         method: context.method(),
         policy: context.policy(Workspace::Own)?,
         foundation: context.foundation.clone(),

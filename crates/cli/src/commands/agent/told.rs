@@ -69,6 +69,9 @@ fn lines(step: &Step) -> Vec<String> {
             ),
             "  --fresh makes another one in its place, --name NAME one beside it".into(),
         ],
+        Step::RefsStay(scope) => vec![format!(
+            "note: the sandbox was created with agent.refs = \"{scope}\" and keeps it; --fresh makes another one"
+        )],
         Step::Syncs(mode) => vec![format!("its work is archived by itself: {mode}")],
         Step::SyncsLater => vec![
             "warning: the sandbox runs under an older version: its sync mode counts from its next start on"
