@@ -175,6 +175,7 @@ mod tests {
             home: "/home/agent".into(),
             user: "agent".into(),
             guest: "/.palisade/guest".into(),
+            objects: None,
             environment,
         }
     }

@@ -240,6 +240,7 @@ impl Backend for ContainerBackend {
             Capability::NetworkPolicy,
             Capability::Limits,
             Capability::OutlivesKeeper,
+            Capability::SharedObjects,
         ];
         if self.endpoint().is_ok_and(|endpoint| endpoint.is_local()) {
             capabilities.extend([Capability::BindWorkspace, Capability::HostMounts]);

@@ -79,6 +79,7 @@ mod tests {
             home: "/home/agent".into(),
             user: "agent".into(),
             guest: "/.palisade/guest".into(),
+            objects: None,
             environment: variables(&[("PATH", path), ("HOME", "/home/agent"), ("LANG", "C.UTF-8")]),
         }
     }

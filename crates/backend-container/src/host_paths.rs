@@ -12,6 +12,8 @@ use crate::labels;
 use crate::plan::{Bind, Dialect, Place, User};
 use crate::stream::FarEnd;
 use crate::tree::Tree;
+use palisade_core::backend::require_objects;
+use palisade_core::objects::OBJECTS;
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
 use palisade_host::fence::{self, DirectoryLock, Journal};
@@ -88,6 +90,13 @@ pub(crate) fn resolve(
         host.require_sight_of(&mount.host)?;
         let guest = mount.guest.to_string();
         binds.push(Bind { host: host.real(&mount.host)?, guest, access: mount.access });
+    }
+    if let Some(host) = require_objects(spec, &config.state)? {
+        if client.endpoint.is_local() {
+            binds.push(Bind { host, guest: OBJECTS.into(), access: Access::ReadOnly });
+        } else {
+            trees.push(Tree { root: host, guest: OBJECTS.into() });
+        }
     }
     let mut places = Places { home, workspace, binds, trees, user: User::default() };
     if client.dialect != Dialect::RootlessPodman {

@@ -201,6 +201,7 @@ impl Backend for NoopBackend {
             home: home.to_string(),
             user: palisade_core::policy::USER.into(),
             guest: self.config.guest.as_path().display().to_string(),
+            objects: None,
             environment: vec![
                 entry("PATH", path.join(":")),
                 entry("HOME", home.to_string()),

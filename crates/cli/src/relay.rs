@@ -330,6 +330,7 @@ mod tests {
             home: "/home/agent".into(),
             user: "agent".into(),
             guest: "/.palisade/guest".into(),
+            objects: None,
             environment: vec![("HOME".into(), "/home/agent".into()), ("PATH".into(), "/bin".into())],
         };
         let request =

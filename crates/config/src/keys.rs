@@ -383,7 +383,7 @@ pub const KEYS: &[KeyDoc] = &[
         aliases: &[],
         kind: "one of all, branch",
         default: "all",
-        help: "Which of the repository's refs a new agent's sandbox sees: all branches, remote-tracking branches and tags, or only the branch that is checked out and its upstream.",
+        help: "Which of the repository's refs a new agent's sandbox sees: all branches, remote-tracking branches and tags, or only the branch that is checked out.",
         environment: None,
         flag: None,
         project: ProjectRule::Narrow,

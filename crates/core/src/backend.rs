@@ -3,6 +3,7 @@
 use crate::error::{Diagnostic, ErrorCode, ExitCode};
 use crate::id::SandboxId;
 use crate::method::Method;
+use crate::objects::{OBJECTS, ObjectStoreName};
 use crate::path::HostPath;
 use crate::policy::{GUEST, HOME, USER, WORKSPACE};
 use crate::preflight::Preflight;
@@ -39,16 +40,19 @@ pub enum Capability {
     Limits,
     /// The sandbox goes on when its keeper dies and can be adopted again.
     OutlivesKeeper,
+    /// Sandboxes of one repository are shown the host's commits in one store, read-only.
+    SharedObjects,
 }
 
 impl Capability {
-    pub const ALL: [Capability; 6] = [
+    pub const ALL: [Capability; 7] = [
         Capability::Isolation,
         Capability::BindWorkspace,
         Capability::HostMounts,
         Capability::NetworkPolicy,
         Capability::Limits,
         Capability::OutlivesKeeper,
+        Capability::SharedObjects,
     ];
 }
 
@@ -84,6 +88,9 @@ pub struct Layout {
     pub user: String,
     /// Our own program inside, which also answers questions about repositories.
     pub guest: String,
+    /// The store of the host's git objects, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<String>,
     /// What every command inside starts from; the caller's own variables come on top.
     pub environment: Vec<(String, String)>,
 }
@@ -119,6 +126,7 @@ impl Layout {
             home: HOME.into(),
             user: USER.into(),
             guest: GUEST.into(),
+            objects: policy.objects.as_ref().map(|_| OBJECTS.into()),
             environment,
         }
     }
@@ -132,6 +140,18 @@ pub enum Lasting {
     WhileItRuns,
     /// A volume: it holds somebody's work as long as there is a record of the sandbox, in whatever state.
     WithTheSandbox,
+}
+
+/// The directory of the objects that a sandbox is shown, which must be there.
+pub fn require_objects(spec: &SandboxSpec, state: &HostPath) -> Result<Option<HostPath>, BackendError> {
+    let directory = spec.policy.objects.as_ref().map(|name: &ObjectStoreName| name.directory(state));
+    match directory {
+        Some(path) if !path.join("pack").as_path().is_dir() => Err(BackendError::MissingObjects {
+            sandbox: spec.name.as_ref().map_or_else(|| spec.id.to_string(), ToString::to_string),
+            path: path.to_string(),
+        }),
+        directory => Ok(directory),
+    }
 }
 
 /// Something that outlived the process it belonged to.
@@ -164,6 +184,8 @@ pub enum BackendError {
     EngineSilent { engine: Method, what: String, seconds: u64, fix: String },
     #[error("{engine} refused to {what}: {reason}")]
     EngineRefused { engine: Method, what: String, reason: String },
+    #[error("the store of the repository's commits that sandbox '{sandbox}' relies on is missing: {path}")]
+    MissingObjects { sandbox: String, path: String },
     #[error("{path} is in use by another sandbox")]
     DirectoryBusy { path: String },
     #[error(transparent)]
@@ -203,6 +225,7 @@ impl Diagnostic for BackendError {
             Self::MissingImage { .. } => "image-missing",
             Self::EngineSilent { .. } => "engine-silent",
             Self::EngineRefused { .. } => "engine-refused",
+            Self::MissingObjects { .. } => "objects-missing",
             Self::DirectoryBusy { .. } => "host-directory-busy",
             Self::Host(trouble) => trouble.code(),
             Self::Io { .. } => "io",
@@ -215,7 +238,9 @@ impl Diagnostic for BackendError {
             | Self::Unsupported { .. }
             | Self::Limit { .. }
             | Self::MissingTools { .. } => ExitCode::Preflight,
-            Self::HostDirectory { .. } | Self::EngineRefused { .. } => ExitCode::Failed,
+            Self::HostDirectory { .. } | Self::EngineRefused { .. } | Self::MissingObjects { .. } => {
+                ExitCode::Failed
+            }
             Self::MissingImage { .. } => ExitCode::Provisioning,
             Self::EngineSilent { .. } => ExitCode::Timeout,
             Self::DirectoryBusy { .. } => ExitCode::Conflict,
@@ -233,6 +258,9 @@ impl Diagnostic for BackendError {
             | Self::HostDirectory { fix, .. }
             | Self::EngineSilent { fix, .. } => vec![fix.clone()],
             Self::MissingImage { .. } | Self::EngineRefused { .. } => Vec::new(),
+            Self::MissingObjects { .. } => {
+                vec!["run `palisade agent start` in the repository: it writes the store again".into()]
+            }
             Self::DirectoryBusy { .. } => {
                 vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
             }

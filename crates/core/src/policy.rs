@@ -1,5 +1,6 @@
 //! What a sandbox may see and use. A policy is data; each backend plans from it without I/O.
 
+use crate::objects::{OBJECTS, ObjectStoreName};
 use crate::path::{GuestPath, HostPath};
 use crate::reach::{AllowRule, HostPort, PROXY_PORT};
 use crate::resources::Resources;
@@ -117,6 +118,9 @@ pub struct Policy {
     /// A directory of Palisade's own that stands as the home of a one-off run, so that it lasts beyond the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_home: Option<HostPath>,
+    /// A store of git objects in Palisade's state, shown read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<ObjectStoreName>,
     /// Whether programs may change the files of the system they run on, for themselves only.
     #[serde(default = "read_only")]
     pub root: Access,
@@ -140,6 +144,7 @@ impl Default for Policy {
             tools: Vec::new(),
             programs: Vec::new(),
             kept_home: None,
+            objects: None,
             root: Access::ReadOnly,
             opt: false,
             resources: Resources::default(),
@@ -202,8 +207,9 @@ pub enum InvalidMount {
 /// Places a user's mount may neither replace nor lie above.
 const RESERVED: [&str; 7] = ["/", "/etc", "/home", "/run", "/var", WORKSPACE, HOME];
 /// Places below which nothing may be mounted either; some of them are links inside.
-const RESERVED_TREES: [&str; 12] = [
+const RESERVED_TREES: [&str; 13] = [
     "/.palisade",
+    OBJECTS,
     "/bin",
     "/dev",
     "/lib",

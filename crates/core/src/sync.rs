@@ -57,7 +57,7 @@ impl FromStr for SyncMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RefScope {
-    /// The branch that is checked out, and its upstream.
+    /// The branch that is checked out.
     Branch,
     /// All branches, remote-tracking branches and tags.
     #[default]

@@ -8,6 +8,7 @@ pub mod fault;
 pub mod fence;
 pub mod marked;
 pub mod memory;
+pub mod object_store;
 pub mod process;
 pub mod program;
 pub mod signals;

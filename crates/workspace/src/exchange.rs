@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
 use crate::send::{SendError, SendRequest, Sent, TreeTarget};
+use crate::shared_objects::SharedObjects;
 use crate::status::Change;
 use crate::submodules::Submodule;
 use crate::survey::{LeftOut, NestedSurvey, Survey};
@@ -146,6 +147,8 @@ pub struct StartOptions {
     pub is_busy: bool,
     /// Files that go in by another way, by their paths from the top.
     pub sent_apart: Vec<String>,
+    /// What the sandbox sees of the host's commits without a transfer.
+    pub shared: Option<SharedObjects>,
 }
 
 /// What became of the sandbox's working tree at a start.
@@ -355,6 +358,7 @@ impl Exchange<'_> {
                 commit: &commit,
                 target,
                 exclude: self.exclude_lines(&host.tree)?,
+                shared: options.shared.as_ref(),
             };
             let HostSide { tree, known, .. } = &host;
             let there = survey.as_ref().map(|survey| &survey.main);
@@ -413,6 +417,7 @@ impl Exchange<'_> {
                 commit,
                 target: TreeTarget::Host { files: None },
                 exclude: Vec::new(),
+                shared: None,
             };
             let to = self.sandbox.at(format!("{}/{path}", self.sandbox.directory()));
             let there = there.map(|there| &there.repository);

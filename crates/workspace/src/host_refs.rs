@@ -15,6 +15,17 @@ pub struct HostRefs {
 }
 
 impl HostRefs {
+    /// Reads what `git for-each-ref` lists.
+    fn parse(listing: &[u8]) -> Result<Self, GitError> {
+        let mut found = Self { next_archive: 1, ..Self::default() };
+        for line in String::from_utf8_lossy(listing).lines() {
+            if let Some((id, name)) = line.split_once(' ') {
+                found.refs.insert(name.to_owned(), object("for-each-ref", id)?);
+            }
+        }
+        Ok(found)
+    }
+
     pub fn get(&self, reference: &str) -> Option<&ObjectId> {
         self.refs.get(reference)
     }
@@ -85,6 +96,12 @@ impl HostRefs {
 }
 
 impl Repository {
+    /// Reads the refs as they are now, without what archives were made for.
+    pub(crate) async fn refs_alone(&self) -> Result<HostRefs, GitError> {
+        let all = self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes().await?;
+        HostRefs::parse(&all)
+    }
+
     /// Reads the refs as they are now.
     pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
         let archives = refs.archives();
@@ -93,12 +110,7 @@ impl Repository {
             self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes(),
             self.git(["for-each-ref", format, &archives]).bytes(),
         )?;
-        let mut found = HostRefs { next_archive: 1, ..HostRefs::default() };
-        for line in String::from_utf8_lossy(&all).lines() {
-            if let Some((id, name)) = line.split_once(' ') {
-                found.refs.insert(name.to_owned(), object("for-each-ref", id)?);
-            }
-        }
+        let mut found = HostRefs::parse(&all)?;
         for line in String::from_utf8_lossy(&archived).lines() {
             let (name, parents) = line.split_once(' ').unwrap_or((line, ""));
             let number = name.strip_prefix(&archives).and_then(|number| number.parse::<u64>().ok());

@@ -37,6 +37,7 @@ mod refs;
 mod remotes;
 mod sandbox;
 mod send;
+mod shared_objects;
 mod status;
 mod submodules;
 mod survey;
@@ -76,6 +77,7 @@ pub use sandbox::{
     CommandEnd, CommandRunner, SandboxError, SandboxRepository, TransferError, TransferLimits,
 };
 pub use send::{SendError, SendRequest, Sent, TreeTarget};
+pub use shared_objects::{Growth, SharedObjects, SharedObjectsRequest};
 pub use status::Change;
 pub use survey::{
     LargeFile, LeftOut, NestedSurvey, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey,

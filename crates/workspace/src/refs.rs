@@ -162,6 +162,11 @@ impl SandboxRefs {
     }
 
     /// What was put on the branch that shows waiting commits.
+    /// Where the host's commits are that the sandbox was sent or that it delivered to.
+    pub(crate) fn sent_directories(&self) -> [String; 2] {
+        ["host", "sent"].map(|kind| format!("{}{kind}/", self.base()))
+    }
+
     pub(crate) fn base_waiting(&self, branch: &BranchName) -> String {
         format!("{}waiting/{}", self.base(), component(branch.as_str()))
     }

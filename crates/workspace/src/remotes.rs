@@ -2,6 +2,7 @@
 
 use crate::git::{GitError, Repository};
 use crate::refs::BranchName;
+use palisade_core::RefScope;
 
 /// A setting for the repository inside.
 pub(crate) type Setting = (String, String);
@@ -12,14 +13,15 @@ impl Repository {
     pub(crate) async fn remote_settings(
         &self,
         branch: Option<&BranchName>,
+        scope: RefScope,
     ) -> Result<Vec<Setting>, GitError> {
         let pattern = r"^(remote\..*\.(url|fetch)|branch\..*\.(remote|merge)|submodule\..*\.(url|active))$";
         let listing = self.git(["config", "-z", "--get-regexp", pattern]).answers().await?;
-        Ok(settings(&String::from_utf8_lossy(&listing), branch))
+        Ok(settings(&String::from_utf8_lossy(&listing), branch, scope))
     }
 }
 
-fn settings(listing: &str, branch: Option<&BranchName>) -> Vec<Setting> {
+fn settings(listing: &str, branch: Option<&BranchName>, scope: RefScope) -> Vec<Setting> {
     let mut settings = vec![
         ("remote.host.url".to_owned(), "palisade:host".to_owned()),
         ("remote.host.fetch".to_owned(), "+refs/heads/*:refs/remotes/host/*".to_owned()),
@@ -33,7 +35,9 @@ fn settings(listing: &str, branch: Option<&BranchName>) -> Vec<Setting> {
         if section == "remote.host" {
             continue;
         }
-        let is_upstream = upstream.as_ref().is_some_and(|upstream| key.starts_with(upstream));
+        // The ref that it names is sent only with all the others.
+        let is_upstream =
+            scope == RefScope::All && upstream.as_ref().is_some_and(|upstream| key.starts_with(upstream));
         match name {
             "url" if section.starts_with("submodule.") => {
                 settings.push((key.to_owned(), without_credentials(value)));
@@ -101,7 +105,7 @@ mod tests {
         let listing = "remote.origin.url\nhttps://t@h/x\0remote.origin.fetch\n+refs/heads/*:refs/remotes/origin/*\0\
                        branch.main.remote\norigin\0branch.main.merge\nrefs/heads/main\0branch.other.remote\norigin\0\
                        remote.host.url\n/elsewhere\0";
-        let found = settings(listing, BranchName::new("main").ok().as_ref());
+        let found = settings(listing, BranchName::new("main").ok().as_ref(), RefScope::All);
         let rest: Vec<(&str, &str)> =
             found[4..].iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(

@@ -261,16 +261,19 @@ impl<'a> SandboxRepository<'a> {
         Ok(output)
     }
 
-    /// Gives the repository a pack of objects; one is made when there is none.
+    /// Gives the repository a pack of objects; one is made when there is none. `shared` is a directory inside that has
+    /// objects, too.
     pub(crate) async fn receive(
         &self,
         format: &str,
+        shared: Option<&str>,
         pack: &mut (dyn AsyncRead + Send + Unpin),
     ) -> Result<(), SandboxError> {
         let words = [self.guest.as_str(), "repository", "receive", &self.directory, format];
+        let words = words.into_iter().chain(shared);
         // The host sends as much as its repository has.
         let limits = TransferLimits { bytes: MAX_ANSWER, ..self.limits };
-        let request = self.request(words.into_iter());
+        let request = self.request(words);
         succeeded(
             "unpacking the code",
             self.commands.run(request, pack, &mut tokio::io::sink(), limits).await,

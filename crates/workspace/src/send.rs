@@ -8,6 +8,7 @@ use crate::pack::PackRequest;
 use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
+use crate::shared_objects::SharedObjects;
 use crate::survey::RepositorySurvey;
 use palisade_core::RefScope;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,8 @@ pub struct SendRequest<'a> {
     pub target: TreeTarget,
     /// Lines for what git ignores inside.
     pub exclude: Vec<String>,
+    /// What the sandbox sees of the host's commits without a transfer.
+    pub shared: Option<&'a SharedObjects>,
 }
 
 /// What became of the sandbox's working tree.
@@ -77,7 +80,7 @@ impl HostTree {
         request: &SendRequest<'_>,
         progress: impl FnMut(Progress) + Send,
     ) -> Result<(Sent, LargeFilesReport), SendError> {
-        let refs = sent_refs(known, request);
+        let refs = sent_refs(known, request.scope, request.branch.map(|branch| (branch, request.commit)));
         let shallow = self.repository.shallow_commits()?;
         let there = survey;
         let is_as_deep = there.is_none_or(|there| there.shallow == shallow);
@@ -90,12 +93,20 @@ impl HostTree {
             Some(there) if is_as_deep => there.refs.values().collect(),
             _ => BTreeSet::new(),
         };
-        wanted.retain(|id| !inside.contains(id));
+        let shared = request.shared.filter(|shared| shared.shallow == shallow);
+        let is_shared = |id: &ObjectId| shared.is_some_and(|shared| shared.tips.contains(id));
+        wanted.retain(|id| !inside.contains(id) && !is_shared(id));
         if !wanted.is_empty() || there.is_none() {
             let held = known.values();
-            let common = inside.iter().copied().filter(|id| known.holds(&held, id)).cloned().collect();
-            let request = PackRequest { wanted: wanted.into_iter().cloned().collect(), known: common };
-            self.repository.send_objects(to, &request, progress).await?;
+            let common = inside.iter().copied().filter(|id| known.holds(&held, id));
+            let common: BTreeSet<&ObjectId> =
+                common.chain(shared.into_iter().flat_map(|shared| &shared.tips)).collect();
+            let objects = PackRequest {
+                wanted: wanted.into_iter().cloned().collect(),
+                known: common.into_iter().cloned().collect(),
+            };
+            let format = object_format(request.commit);
+            self.repository.send_objects(to, &objects, format, request.shared, progress).await?;
         }
         let large = self.send_large_files(to, there.map_or(&[], |there| &there.large)).await?;
         let words = self.follow_words(&refs, request, survey, &shallow, known, memory).await?;
@@ -120,7 +131,7 @@ impl HostTree {
         memory: Option<&SandboxRefs>,
     ) -> Result<Vec<u8>, GitError> {
         let mut words = Words::default();
-        for (key, value) in self.repository.remote_settings(request.branch).await? {
+        for (key, value) in self.repository.remote_settings(request.branch, request.scope).await? {
             words.add(&["config", &key, &value]);
         }
         words.add(&["config", "alias.remote-palisade", &format!("!{} repository remote", GUEST_PLACE)]);
@@ -129,6 +140,9 @@ impl HostTree {
             if !value.is_empty() {
                 words.add(&["global", key, value]);
             }
+        }
+        if let Some(shared) = request.shared {
+            words.add(&["objects", &shared.inside]);
         }
         for line in &request.exclude {
             words.add(&["exclude", line]);
@@ -169,9 +183,13 @@ impl HostTree {
 const GUEST_PLACE: &str = "palisade-guest";
 
 /// The refs that the sandbox is to see, by the host's names. Those that show waiting work are not for it.
-fn sent_refs<'r>(known: &'r HostRefs, request: &SendRequest<'r>) -> BTreeMap<String, &'r ObjectId> {
+pub(crate) fn sent_refs<'r>(
+    known: &'r HostRefs,
+    scope: RefScope,
+    head: Option<(&BranchName, &'r ObjectId)>,
+) -> BTreeMap<String, &'r ObjectId> {
     let mut refs = BTreeMap::new();
-    let directories: &[&str] = match request.scope {
+    let directories: &[&str] = match scope {
         RefScope::All => &["refs/heads/", "refs/remotes/", "refs/tags/"],
         RefScope::Branch => &[],
     };
@@ -183,10 +201,18 @@ fn sent_refs<'r>(known: &'r HostRefs, request: &SendRequest<'r>) -> BTreeMap<Str
             }
         }
     }
-    if let Some(branch) = request.branch {
-        refs.insert(branch.full(), request.commit);
+    if let Some((branch, commit)) = head {
+        refs.insert(branch.full(), commit);
     }
     refs
+}
+
+/// The hash that names objects.
+fn object_format(id: &ObjectId) -> &'static str {
+    match id.as_str().len() {
+        64 => "sha256",
+        _ => "sha1",
+    }
 }
 
 impl Repository {
@@ -204,12 +230,10 @@ impl Repository {
         &self,
         to: &SandboxRepository<'_>,
         request: &PackRequest,
+        format: &str,
+        shared: Option<&SharedObjects>,
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<(), SendError> {
-        let format = match request.wanted.first().map(|id| id.as_str().len()) {
-            Some(64) => "sha256",
-            _ => "sha1",
-        };
         let (mut writer, mut reader) = tokio::io::duplex(BUFFER);
         let pack = async {
             let words = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--progress"];
@@ -220,7 +244,7 @@ impl Repository {
             drop(writer);
             packed
         };
-        let receive = to.receive(format, &mut reader);
+        let receive = to.receive(format, shared.map(|shared| shared.inside.as_str()), &mut reader);
         let (packed, received) = tokio::join!(pack, receive);
         match packed {
             Err(GitError::Failed { said, .. }) if said.contains("promisor") => {

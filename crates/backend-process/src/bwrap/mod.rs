@@ -337,6 +337,7 @@ impl Backend for BwrapBackend {
             Capability::BindWorkspace,
             Capability::HostMounts,
             Capability::NetworkPolicy,
+            Capability::SharedObjects,
         ];
         if !matches!(machine::limit_means(&self.config), Means::None { .. }) {
             capabilities.push(Capability::Limits);

@@ -5,6 +5,8 @@ use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, 
 use crate::ProcessConfig;
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
+use palisade_core::backend::require_objects;
+use palisade_core::objects::OBJECTS;
 use palisade_core::policy::{HOME, WORKSPACE};
 use palisade_core::{Access, BackendError, GuestPath, HostPath, Root, SandboxSpec, Workspace};
 use palisade_host::fault::Step;
@@ -104,6 +106,9 @@ pub(super) fn resolve(
         }
         resolved.foreign.push(host.clone());
         resolved.binds.push(Bind { host, guest: mount.guest.to_string(), access: mount.access });
+    }
+    if let Some(host) = require_objects(spec, &config.state)? {
+        resolved.binds.push(Bind { host, guest: OBJECTS.into(), access: Access::ReadOnly });
     }
     Ok(resolved)
 }

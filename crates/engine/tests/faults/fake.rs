@@ -149,6 +149,7 @@ impl Backend for Fake {
             home: "/".into(),
             user: "agent".into(),
             guest: "/.palisade/guest".into(),
+            objects: None,
             environment: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Words on standard input, each ended by a NUL:
 //! - `config KEY VALUE`, `global KEY VALUE`: settings of the repository, and of the sandbox's user.
+//! - `objects PATH`: a directory that has objects, too.
 //! - `exclude LINE`: a line of `info/exclude`.
 //! - `shallow TEXT`: where the host's history ends, for a shallow clone.
 //! - `mirror PREFIX`: all refs below it become those that follow.
@@ -15,6 +16,7 @@
 //! The answer is `done`, `changed`, or `in-worktree` when another working tree has the branch.
 
 use super::git::{Git, GitFailure};
+use super::receive::use_objects;
 use super::records::{Records, is_id};
 use super::snapshot;
 use super::status::Status;
@@ -56,6 +58,7 @@ const OPERATION_DIRECTORIES: [&str; 3] = ["rebase-merge", "rebase-apply", "seque
 struct Request {
     config: Vec<(String, String)>,
     global: Vec<(String, String)>,
+    objects: Option<String>,
     exclude: Vec<String>,
     shallow: Option<String>,
     mirrors: Vec<String>,
@@ -126,6 +129,7 @@ impl Request {
             match kind.as_str() {
                 "config" => request.config.push((next()?, next()?)),
                 "global" => request.global.push((next()?, next()?)),
+                "objects" => request.objects = Some(next()?),
                 "exclude" => request.exclude.push(next()?),
                 "shallow" => request.shallow = Some(next()?),
                 "mirror" => request.mirrors.push(next()?),
@@ -144,6 +148,9 @@ impl Request {
     }
 
     fn write_settings(&self, git: &Git, tree: &WorkingTree) -> Result<(), GitFailure> {
+        if let Some(objects) = &self.objects {
+            use_objects(&tree.common, objects).map_err(|error| failed("use the host's objects", &error))?;
+        }
         if let Some(shallow) = &self.shallow {
             let file = tree.common.join("shallow");
             let written = if shallow.is_empty() { fs::remove_file(file) } else { fs::write(file, shallow) };

@@ -52,11 +52,14 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
 
 fn answer(words: &[OsString]) -> Result<Vec<u8>, String> {
     const USAGE: &str = "usage: palisade-guest repository survey|follow|ignored|large-send|large-receive DIRECTORY, \
-                         receive DIRECTORY FORMAT, or remote NAME";
+                         receive DIRECTORY FORMAT [OBJECTS], or remote NAME";
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
         ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
-        ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format),
+        ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format, None),
+        ([Some("receive"), _, Some(format), Some(objects)], Some(directory)) => {
+            receive::receive(&directory, format, Some(objects))
+        }
         ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
         ([Some("ignored"), _], Some(directory)) => ignored::ignored(&directory),
         ([Some("large-receive"), _], Some(directory)) => large::receive(&directory),

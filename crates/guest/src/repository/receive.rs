@@ -10,8 +10,21 @@ const UNPACK_LIMIT: u32 = 100;
 /// `PACK`, a version and the number of objects.
 const HEADER: usize = 12;
 
-/// Reads a pack from standard input. `format` is the name of the hash that names objects.
-pub(crate) fn receive(directory: &Path, format: &str) -> Result<Vec<u8>, GitFailure> {
+/// Lets a repository find objects in another directory, too. `common` is its git directory.
+pub(crate) fn use_objects(common: &Path, objects: &str) -> io::Result<()> {
+    let info = common.join("objects/info");
+    let file = info.join("alternates");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    if text.lines().any(|line| line == objects) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(info)?;
+    std::fs::write(file, format!("{objects}\n{text}"))
+}
+
+/// Reads a pack from standard input. `format` is the name of the hash that names objects; `objects` is a directory that
+/// has objects, too.
+pub(crate) fn receive(directory: &Path, format: &str, objects: Option<&str>) -> Result<Vec<u8>, GitFailure> {
     let failed = |error: io::Error| GitFailure::new("receive", error.to_string());
     let git = Git::at(directory);
     if !directory.join(".git").exists() {
@@ -19,6 +32,9 @@ pub(crate) fn receive(directory: &Path, format: &str) -> Result<Vec<u8>, GitFail
         let mut command = git.command(&["init", "--quiet", &format!("--object-format={format}")]);
         command.env("GIT_DEFAULT_REF_FORMAT", "files");
         git.feed_command(command, &["init"], &[])?;
+    }
+    if let Some(objects) = objects {
+        use_objects(&directory.join(".git"), objects).map_err(failed)?;
     }
     let mut input = io::stdin().lock();
     let mut header = [0; HEADER];

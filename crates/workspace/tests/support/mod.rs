@@ -2,13 +2,15 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::panic, reason = "a test that finds something else has failed")]
 
-use palisade_core::{BoxFuture, HostPath, RefScope, SandboxId, SandboxName};
+use palisade_core::{BoxFuture, HostPath, ObjectStoreName, RefScope, SandboxId, SandboxName};
+use palisade_host::object_store::LockedObjectStore;
 use palisade_protocol::{ExecRequest, Exit};
 use palisade_workspace::{
     ArchiveReason, ArchiveReport, BranchName, BranchReport, BranchSelection, CommandEnd, CommandRunner,
-    CommitsOutcome, Exchange, ExchangeError, ExchangeReport, FilesOutcome, Git, MergeMode, OnUnapplied,
-    OnUncommitted, SandboxRefs, SandboxRepository, StartOptions, StartReport, SyncOptions, TagMode,
-    TransferError, TransferLimits, TreeReport, WaitingCommits,
+    CommitsOutcome, Exchange, ExchangeError, ExchangeReport, FilesOutcome, Git, Growth, HostTree, MergeMode,
+    OnUnapplied, OnUncommitted, SandboxRefs, SandboxRepository, SharedObjects, SharedObjectsRequest,
+    StartOptions, StartReport, SyncOptions, TagMode, TransferError, TransferLimits, TreeReport,
+    WaitingCommits,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -221,6 +223,22 @@ impl Scene {
         self.start_with(|_| {}).await.unwrap()
     }
 
+    /// A store of the host's commits, as it is for sandboxes that see it.
+    pub(crate) async fn share(
+        &self,
+        scope: RefScope,
+        growth: Growth,
+        sandboxes: &[SandboxRefs],
+    ) -> SharedObjects {
+        let state = HostPath::new(self.path("state")).unwrap();
+        let name = ObjectStoreName::new("one").unwrap();
+        let store = LockedObjectStore::open_or_create(&state, &name).unwrap();
+        let inside = store.directory().to_string();
+        let request = SharedObjectsRequest { store: &store, scope, growth, inside: &inside, sandboxes };
+        let host = HostTree::find(&self.git(), &self.root()).await.unwrap();
+        host.write_shared_objects(&request, |_| {}).await.unwrap()
+    }
+
     pub(crate) async fn start_with(
         &self,
         change: impl FnOnce(&mut StartOptions),
@@ -231,6 +249,7 @@ impl Scene {
             on_unapplied: OnUnapplied::Continue,
             is_busy: false,
             sent_apart: Vec::new(),
+            shared: None,
         };
         change(&mut options);
         self.exchange(async |exchange| exchange.start(&options, |_| {}).await).await
