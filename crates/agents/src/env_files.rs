@@ -23,6 +23,10 @@ impl EnvFiles {
         let (plain, others) = names.into_iter().partition(|name| is_plain(&host.root, name));
         Ok(Self { plain, others })
     }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.plain.iter().chain(&self.others).cloned().collect()
+    }
 }
 
 /// Sends the files into the sandbox, and keeps them out of the agent's commits.

@@ -16,6 +16,7 @@ mod profile;
 mod record;
 mod service;
 mod session;
+mod shared_store;
 mod start;
 mod surroundings;
 mod sync;

@@ -14,7 +14,9 @@ use crate::worktrees::session_name;
 use palisade_core::{FilePattern, Foundation, HostPath, Method, Policy, RefScope, SandboxName, SyncMode};
 use palisade_engine::{Connection, CreateRequest, EngineError, Started};
 use palisade_store::StoreError;
-use palisade_workspace::{HostTree, Limit, OnUnapplied, OnUncommitted, Progress, StartOptions, StartReport};
+use palisade_workspace::{
+    HostTree, Limit, OnUnapplied, OnUncommitted, Progress, SharedObjects, StartOptions, StartReport,
+};
 use std::path::{Path, PathBuf};
 
 /// What to start from.
@@ -65,6 +67,8 @@ pub enum Step {
     Running {
         already: bool,
     },
+    /// The store of the repository's commits was missing, or a part of it.
+    StoreWrittenAgain,
     /// Something has begun that may take a while.
     Doing(&'static str),
     Sending(Progress),
@@ -85,12 +89,21 @@ enum SyncSettings {
     New,
 }
 
+/// The sandbox of an earlier start, or a new one.
+struct FoundSandbox {
+    sandbox: AgentSandbox,
+    settings: SyncSettings,
+    shared: Option<SharedObjects>,
+}
+
 /// A sandbox with everything in place.
 #[derive(Debug)]
 pub struct Ready {
     pub sandbox: AgentSandbox,
     pub connection: Connection,
     pub report: StartReport,
+    /// What the sandbox sees of the host's commits without a transfer.
+    shared: Option<SharedObjects>,
 }
 
 impl AgentService<'_> {
@@ -104,7 +117,9 @@ impl AgentService<'_> {
         let host = self.repository_of(&request).await?;
         let limits = Limit::of(&host).await?;
         limits.iter().for_each(|limit| tell(Step::Limit(limit.describe())));
-        let (mut sandbox, settings) = self.create_or_reuse(&request, profile, &host, tell).await?;
+        let files = EnvFiles::find(&host, &request.env_files).await?;
+        let FoundSandbox { mut sandbox, settings, shared } =
+            self.create_or_reuse(&request, profile, &host, &files, tell).await?;
         tell(Step::Doing("starting the sandbox"));
         let id = sandbox.row.id().clone();
         let started = self.engine.start(id.as_str()).await?;
@@ -117,8 +132,7 @@ impl AgentService<'_> {
         {
             tell(Step::SyncsLater);
         }
-        let files = EnvFiles::find(&host, &request.env_files).await?;
-        let report = self.send(&sandbox, &connection, &request, &files, tell).await?;
+        let report = self.send(&sandbox, &connection, &request, &files, shared.as_ref(), tell).await?;
         tell(Step::Arrived(Box::new(report.clone())));
         env_files::send(&connection, &host.root, &files, tell).await?;
         sandbox.record.env_files = files.plain;
@@ -126,7 +140,7 @@ impl AgentService<'_> {
         sandbox.save()?;
         env_files::furnish(&connection, &request.env_load).await?;
         make_key(&connection, tell).await?;
-        Ok(Ready { sandbox, connection, report })
+        Ok(Ready { sandbox, connection, report, shared })
     }
 
     /// The host's state goes in again, for a user who has decided otherwise about work that is not applied.
@@ -138,7 +152,8 @@ impl AgentService<'_> {
     ) -> Result<(), AgentError> {
         let request = StartRequest { on_unapplied: OnUnapplied::FollowHost, ..request.clone() };
         let files = EnvFiles { plain: ready.sandbox.record.env_files.clone(), others: Vec::new() };
-        ready.report = self.send(&ready.sandbox, &ready.connection, &request, &files, tell).await?;
+        let shared = ready.shared.as_ref();
+        ready.report = self.send(&ready.sandbox, &ready.connection, &request, &files, shared, tell).await?;
         tell(Step::Arrived(Box::new(ready.report.clone())));
         Ok(())
     }
@@ -149,6 +164,7 @@ impl AgentService<'_> {
         connection: &Connection,
         request: &StartRequest,
         files: &EnvFiles,
+        shared: Option<&SharedObjects>,
         tell: &mut (dyn FnMut(Step) + Send),
     ) -> Result<StartReport, AgentError> {
         let session = session_name(None);
@@ -159,7 +175,8 @@ impl AgentService<'_> {
             on_uncommitted: request.on_uncommitted,
             on_unapplied: request.on_unapplied,
             is_busy: in_session || is_working(&sandbox.row, Some(None)),
-            sent_apart: files.plain.iter().chain(&files.others).cloned().collect(),
+            sent_apart: files.names(),
+            shared: shared.cloned(),
         };
         tell(Step::Doing("sending the code"));
         self.exchange(sandbox, connection, async |exchange| {
@@ -216,8 +233,9 @@ impl AgentService<'_> {
         request: &StartRequest,
         profile: &Profile,
         host: &HostTree,
+        files: &EnvFiles,
         tell: &mut (dyn FnMut(Step) + Send),
-    ) -> Result<(AgentSandbox, SyncSettings), AgentError> {
+    ) -> Result<FoundSandbox, AgentError> {
         let (branch, head) = host.require_branch()?;
         tell(Step::Repository {
             root: host.root.as_path().to_owned(),
@@ -227,7 +245,9 @@ impl AgentService<'_> {
         let name = self.name(request, host)?;
         let mut settings = SyncSettings::New;
         let mut record = Record::new(host.root.clone(), branch, &profile.name);
-        record.repository_id = Some(crate::identity::read_or_make(&host.repository)?);
+        let repository_id = crate::identity::read_or_make(&host.repository)?;
+        record.repository_id = Some(repository_id.clone());
+        let mut shared = None;
         record.idle_seconds = request.idle_seconds;
         record.refs = request.refs;
         record.sync = request.sync.unwrap_or(request.default_sync);
@@ -250,16 +270,38 @@ impl AgentService<'_> {
                 if record.refs != request.refs {
                     tell(Step::RefsStay(record.refs));
                 }
+                if let Some(store) = &row.spec.policy.objects {
+                    let capabilities = self.engine.backend(row.spec.method)?.capabilities();
+                    let written =
+                        self.store_for_existing(store, &capabilities, host, record.refs, tell).await?;
+                    shared = Some(written.objects);
+                }
                 row
             }
             Err(StoreError::NotFound { .. }) => {
+                if request.on_uncommitted == OnUncommitted::Refuse {
+                    host.require_committed(&files.names()).await?;
+                }
+                let capabilities = self.engine.backend(request.method)?.capabilities();
+                // Its lock is held until the sandbox is recorded, which keeps it from being removed.
+                let store =
+                    self.store_for_new(&capabilities, &repository_id, host, request.refs, tell).await?;
+                let objects = store.as_ref().map(|store| store.name.clone());
+                shared = store.as_ref().map(|store| store.objects.clone());
                 let wanted = CreateRequest {
                     name: name.clone(),
                     method: request.method,
-                    policy: request.policy.clone(),
+                    policy: Policy { objects, ..request.policy.clone() },
                     foundation: request.foundation.clone(),
                 };
-                let row = self.engine.create(wanted).await?;
+                let created = self.engine.create(wanted).await;
+                let unlocked = store.map(|store| store.name);
+                if let (Err(_), Some(name)) = (&created, unlocked)
+                    && let Err(error) = self.engine.remove_unused_objects(&name)
+                {
+                    tracing::warn!(%error, "a store of objects that was written for nothing stays");
+                }
+                let row = created?;
                 tell(Step::Created(name));
                 row
             }
@@ -270,7 +312,7 @@ impl AgentService<'_> {
         if sandbox.record.sync != SyncMode::Manual {
             tell(Step::Syncs(sandbox.record.sync));
         }
-        Ok((sandbox, settings))
+        Ok(FoundSandbox { sandbox, settings, shared })
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Trust {
 }
 
 pub(crate) fn short(digest: Digest) -> String {
-    digest.to_string().chars().take(DIGEST).collect()
+    digest.prefix(DIGEST)
 }
 
 /// The name of the volume with this guest, filled. `empty` is a volume that was found so, whatever it looks like.

@@ -16,6 +16,7 @@ pub mod keeper;
 mod lease;
 mod list;
 mod logs;
+mod object_stores;
 mod observe;
 mod one_off;
 mod owner;

@@ -221,6 +221,13 @@ impl Engine {
         backend.remove(spec).await?;
         EngineError::step(Step::RemoveDirectories)?;
         self.store()?.delete(spec.id.as_str())?;
-        EngineError::step(Step::RemoveForgotten)
+        EngineError::step(Step::RemoveForgotten)?;
+        if let Some(objects) = &spec.policy.objects
+            && let Err(error) = self.remove_unused_objects(objects)
+        {
+            // What is left is gc's.
+            tracing::warn!(%error, "a store of objects was not removed");
+        }
+        Ok(())
     }
 }

@@ -28,6 +28,11 @@ impl Digest {
     }
 
     /// Reads what [`fmt::Display`] writes.
+    /// The first digits, for a name that tells contents apart.
+    pub fn prefix(self, length: usize) -> String {
+        self.to_string().chars().take(length).collect()
+    }
+
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 64)?;
         let mut bytes = [0; 32];

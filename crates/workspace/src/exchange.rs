@@ -5,6 +5,7 @@
 
 use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject};
 use crate::git::{Git, GitError};
+use crate::host_changes::HostChanges;
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::large_files::LargeFilesReport;
@@ -188,6 +189,33 @@ pub struct StartReport {
     pub large_files: LargeFilesReport,
 }
 
+impl HostChanges {
+    fn leave_out(&mut self, names: &[String]) {
+        self.own.retain(|change| !names.iter().any(|name| change.path == std::path::Path::new(name)));
+    }
+
+    fn require_none(&self, host: &HostTree) -> Result<(), ExchangeError> {
+        match self.own.is_empty() {
+            true => Ok(()),
+            false => {
+                let (root, changes) = (host.root.clone(), self.own.clone());
+                Err(ExchangeError::Uncommitted { root, changes })
+            }
+        }
+    }
+}
+
+impl HostTree {
+    /// Refuses changes of the user's that are not committed, before there is a sandbox that they could go into.
+    /// `sent_apart` are files that go in by another way.
+    pub async fn require_committed(&self, sent_apart: &[String]) -> Result<(), ExchangeError> {
+        let known = self.repository.refs_alone().await?;
+        let mut changes = self.uncommitted(&known).await?;
+        changes.leave_out(sent_apart);
+        changes.require_none(self)
+    }
+}
+
 /// Both sides of the exchange.
 #[derive(Debug)]
 pub struct Exchange<'a> {
@@ -330,11 +358,9 @@ impl Exchange<'_> {
         let (branch, commit) = host.tree.require_branch()?;
         let (branch, commit) = (branch.clone(), commit.clone());
         let mut changes = host.tree.uncommitted(&host.known).await?;
-        changes.own.retain(|change| {
-            !options.sent_apart.iter().any(|name| change.path == std::path::Path::new(name))
-        });
-        if !changes.own.is_empty() && options.on_uncommitted == OnUncommitted::Refuse {
-            return Err(ExchangeError::Uncommitted { root: self.root.clone(), changes: changes.own });
+        changes.leave_out(&options.sent_apart);
+        if options.on_uncommitted == OnUncommitted::Refuse {
+            changes.require_none(&host.tree)?;
         }
         let include = options.on_uncommitted == OnUncommitted::Include;
         let files = host.tree.files_to_send(&changes, include).await?;

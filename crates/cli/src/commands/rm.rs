@@ -13,23 +13,23 @@ use palisade_engine::RemoveMode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Names or ids
-    #[arg(required = true)]
+    #[arg(required_unless_present = "discard")]
     pub(crate) names: Vec<String>,
     /// Also one that runs; an agent's work is archived first
     #[arg(long, short)]
     pub(crate) force: bool,
-    /// Give up an agent's work that cannot be archived; repeat the sandbox's name
+    /// Remove this sandbox even if an agent's work in it cannot be archived
     #[arg(long, value_name = "NAME")]
     pub(crate) discard: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     if let Some(discard) = &arguments.discard
-        && arguments.names != [discard.clone()]
+        && arguments.names.iter().any(|name| name != discard)
     {
         return Err(Failure::usage(
             format!("--discard names '{}', and that is not the sandbox", palisade_core::printable(discard)),
-            "repeat the name of the one sandbox that is to be removed",
+            "give up one sandbox at a time: palisade rm --discard NAME",
         ));
     }
     let mode = match (&arguments.discard, arguments.force) {
@@ -37,9 +37,13 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         (None, true) => RemoveMode::Force,
         (None, false) => RemoveMode::Careful,
     };
+    let names = match arguments.names.is_empty() {
+        true => arguments.discard.as_slice(),
+        false => arguments.names.as_slice(),
+    };
     let mut first = None;
     // One that cannot be removed does not keep the others.
-    for name in &arguments.names {
+    for name in names {
         match context.engine.remove(name, mode).await {
             Ok(report) => agent::rm::print(&report),
             Err(error) => {

@@ -18,14 +18,15 @@ pub(crate) struct Arguments {
     /// Archive its work and remove it, also while an agent works in it
     #[arg(long, short)]
     pub(crate) force: bool,
-    /// Give up work that cannot be archived; repeat the sandbox's name
+    /// Remove this sandbox even if work in it cannot be archived
     #[arg(long, value_name = "NAME")]
     pub(crate) discard: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let service = service(context)?;
-    let sandbox = chosen(&service, arguments.name.as_deref()).await?;
+    let name = arguments.name.as_deref().or(arguments.discard.as_deref());
+    let sandbox = chosen(&service, name).await?;
     let mode = mode(&sandbox, arguments.force, arguments.discard.as_deref())?;
     let report = service.engine.remove(sandbox.row.id().as_str(), mode).await?;
     print(&report);

@@ -72,6 +72,10 @@ fn lines(step: &Step) -> Vec<String> {
         Step::RefsStay(scope) => vec![format!(
             "note: the sandbox was created with agent.refs = \"{scope}\" and keeps it; --fresh makes another one"
         )],
+        Step::StoreWrittenAgain => vec![
+            "warning: the store of the repository's commits was missing or damaged; it was written again"
+                .into(),
+        ],
         Step::Syncs(mode) => vec![format!("its work is archived by itself: {mode}")],
         Step::SyncsLater => vec![
             "warning: the sandbox runs under an older version: its sync mode counts from its next start on"
