@@ -115,6 +115,7 @@ impl Diagnostic for AgentError {
             Self::Git(GitError::Old { .. }) => "git-too-old",
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
             Self::Git(_) => "git",
+            Self::Inside(SandboxError::OldGuest { .. }) => "guest-too-old",
             Self::Inside(_) => "git-inside",
             Self::NoWorktree { .. } | Self::NoTree { .. } => "worktree-not-found",
             Self::ArtifactsBusy { .. } => "sync-busy",
@@ -202,6 +203,10 @@ impl Diagnostic for AgentError {
                 install_git(),
             ],
             Self::Git(GitError::NotStarted { .. }) => vec![install_git()],
+            Self::Inside(SandboxError::OldGuest { .. }) => {
+                one("restart it, which keeps everything in it: palisade stop NAME, then palisade start NAME"
+                    .into())
+            }
             Self::Git(_) | Self::Inside(_) | Self::Objects(_) | Self::Io { .. } => Vec::new(),
         }
     }

@@ -161,6 +161,8 @@ pub enum SandboxError {
     Failed { what: &'static str, message: String },
     #[error("the sandbox has more than {most} {what}")]
     TooMany { what: &'static str, most: usize },
+    #[error("{what} in the sandbox failed: it was started by an earlier version of palisade")]
+    OldGuest { what: &'static str },
     #[error("{what} in the sandbox gave an answer that makes no sense")]
     Answer { what: &'static str },
 }
@@ -233,6 +235,13 @@ impl<'a> SandboxRepository<'a> {
             (Some(Ok(count)), Some(Ok(bytes))) => Ok((count, bytes)),
             _ => Err(SandboxError::Answer { what: WHAT }),
         }
+    }
+
+    /// Repositories at or below the directory with commits that none of their remotes had: their paths in the sandbox.
+    pub async fn unpublished(&self) -> Result<Vec<String>, SandboxError> {
+        let answer = self.ask("looking for repositories", &["unpublished", &self.directory], b"").await?;
+        let paths = answer.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
     }
 
     /// What one of the guest's own commands answers.
@@ -317,9 +326,31 @@ impl<'a> SandboxRepository<'a> {
 fn succeeded(what: &'static str, end: Result<CommandEnd, TransferError>) -> Result<(), SandboxError> {
     match end.map_err(|source| SandboxError::NotRun { what, source })? {
         CommandEnd { exit: Exit::Code(0), .. } => Ok(()),
+        // As every version of the guest refuses words that it does not know.
+        CommandEnd { exit: Exit::Code(2), message } if message.starts_with("palisade-guest: ") => {
+            Err(SandboxError::OldGuest { what })
+        }
         CommandEnd { message, .. } => {
             let lines = message.lines().filter(|line| !line.trim().is_empty()).map(printable);
             Err(SandboxError::Failed { what, message: lines.collect::<Vec<_>>().join("; ") })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_does_not_know_a_command_is_told_from_one_that_failed() {
+        let end = |code, message: &str| {
+            succeeded("x", Ok(CommandEnd { exit: Exit::Code(code), message: message.into() }))
+        };
+        assert!(end(0, "").is_ok());
+        let unknown = end(2, "palisade-guest: unexpected argument 'repository'\n");
+        assert!(matches!(unknown, Err(SandboxError::OldGuest { .. })), "{unknown:?}");
+        for (code, message) in [(1, "palisade-guest: x"), (2, "fatal: palisade-guest: x"), (2, "")] {
+            assert!(matches!(end(code, message), Err(SandboxError::Failed { .. })), "{message}");
         }
     }
 }

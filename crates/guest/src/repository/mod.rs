@@ -15,8 +15,10 @@ mod snapshot;
 mod state;
 mod status;
 mod survey;
+mod unpublished;
 mod working_tree;
 
+use git::GitFailure;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,7 +38,12 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     {
         return u8::from(large::send(directory.as_ref()).is_err());
     }
-    match answer(&words) {
+    let Some(answer) = answer(&words) else {
+        // As this program refuses all words that it does not know: the host takes it for an older version.
+        let _ = writeln!(std::io::stderr(), "palisade-guest: {USAGE}");
+        return 2;
+    };
+    match answer {
         Ok(answer) => {
             let mut output = std::io::stdout().lock();
             // It is not flushed at the end of this program, which does not end as Rust programs do.
@@ -50,9 +57,11 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-fn answer(words: &[OsString]) -> Result<Vec<u8>, String> {
-    const USAGE: &str = "usage: palisade-guest repository survey|follow|ignored|large-send|large-receive DIRECTORY, \
-                         receive DIRECTORY FORMAT [OBJECTS], or remote NAME";
+const USAGE: &str = "usage: palisade-guest repository survey|follow|ignored|unpublished|large-send|large-receive DIRECTORY, \
+                     receive DIRECTORY FORMAT [OBJECTS], or remote NAME";
+
+/// `None` when there is no such command.
+fn answer(words: &[OsString]) -> Option<Result<Vec<u8>, GitFailure>> {
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
         ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
@@ -62,8 +71,9 @@ fn answer(words: &[OsString]) -> Result<Vec<u8>, String> {
         }
         ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
         ([Some("ignored"), _], Some(directory)) => ignored::ignored(&directory),
+        ([Some("unpublished"), _], Some(directory)) => unpublished::unpublished(&directory),
         ([Some("large-receive"), _], Some(directory)) => large::receive(&directory),
-        _ => return Err(USAGE.into()),
+        _ => return None,
     };
-    answer.map_err(|error| error.to_string())
+    Some(answer)
 }

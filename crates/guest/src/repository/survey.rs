@@ -233,7 +233,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
 }
 
-fn refs(git: &Git) -> Result<Vec<(String, String)>, GitFailure> {
+pub(crate) fn refs(git: &Git) -> Result<Vec<(String, String)>, GitFailure> {
     let answer = git.run(&["for-each-ref", "--format=%(objectname) %(refname)"])?;
     let refs = lines(&answer.output).filter_map(|line| line.split_once(' '));
     Ok(refs.filter(|(id, _)| is_id(id)).map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
@@ -271,7 +271,7 @@ fn reflog_tips(git: &Git) -> Vec<String> {
 }
 
 /// Whether a repository has commits that none of its remotes had.
-fn has_own_commits(git: &Git, refs: &[(String, String)]) -> bool {
+pub(crate) fn has_own_commits(git: &Git, refs: &[(String, String)]) -> bool {
     if refs.is_empty() {
         return false;
     }
