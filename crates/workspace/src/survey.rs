@@ -211,16 +211,16 @@ impl Reader {
 
     fn reference(&mut self, name: &[u8], object: &[u8]) -> Option<()> {
         self.entries += 1;
-        let (name, id) = (text(name), id(object)?);
+        let id = id(object)?;
         // What only we write inside is nothing of the sandbox's.
-        if name.starts_with("refs/palisade/") {
+        if name.starts_with(b"refs/palisade/") {
             return Some(());
         }
         if let Some(repository) = self.repository_mut() {
-            if is_ref_name(&name) {
-                repository.refs.insert(name, id);
-            } else {
-                repository.tips.push((printable(&name), id));
+            match std::str::from_utf8(name) {
+                Ok(name) if is_ref_name(name) => drop(repository.refs.insert(name.to_owned(), id)),
+                // Under a name that the host cannot have, only its commits matter.
+                _ => repository.tips.push((printable(&text(name)), id)),
             }
         }
         Some(())
