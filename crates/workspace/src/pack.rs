@@ -10,11 +10,12 @@ use crate::sandbox::{SandboxError, SandboxRepository};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::io::AsyncReadExt;
 
-/// What a single object may take while it is put together: a few bytes can say how to make a very large one.
-const MEMORY: &str = "4g";
+/// What git may take while it puts objects together: a few bytes can say how to make many very large ones. Files above
+/// 512 MiB it does not hold in memory.
+const MAX_MEMORY: u64 = 4 << 30;
 /// As git does it: fewer objects become files of their own.
 const UNPACK_LIMIT: u32 = 100;
 /// `PACK`, a version and the number of objects.
@@ -89,14 +90,19 @@ impl Repository {
             drop(writer);
             sent
         };
-        let (sent, unpacked) = tokio::join!(send, self.unpack(&mut reader));
+        let (sent, unpacked) = tokio::join!(send, self.unpack(&mut reader, from.limits().time));
         // A sandbox that failed is why git got too little.
         sent?;
         unpacked?;
         self.check_connected(&request.wanted).await
     }
 
-    async fn unpack(&self, pack: &mut (impl AsyncReadExt + Send + Unpin)) -> Result<(), ReceiveError> {
+    /// `time` is for git's own work, too: a small pack can hold more than a day's.
+    async fn unpack(
+        &self,
+        pack: &mut (impl AsyncReadExt + Send + Unpin),
+        time: Duration,
+    ) -> Result<(), ReceiveError> {
         let mut header = [0; HEADER];
         match pack.read_exact(&mut header).await {
             Ok(_) => {}
@@ -111,7 +117,7 @@ impl Repository {
             0..UNPACK_LIMIT => &["unpack-objects", "-q", "--strict"],
             UNPACK_LIMIT.. => &["index-pack", "--stdin", "--fix-thin", "--strict"],
         };
-        let git = self.git(unpack.iter().copied()).env("GIT_ALLOC_LIMIT", MEMORY).without_limit();
+        let git = self.git(unpack.iter().copied()).memory(MAX_MEMORY).limit(time);
         match git.input(header).fed_from(pack).await {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -119,6 +125,9 @@ impl Repository {
                 let _ = tokio::io::copy(pack, &mut tokio::io::sink()).await;
                 match error {
                     GitError::Failed { said, .. } => Err(ReceiveError::Objects(said)),
+                    GitError::TooMuch { .. } => {
+                        Err(ReceiveError::Objects("an object takes more memory than git may have".into()))
+                    }
                     other => Err(other.into()),
                 }
             }
@@ -139,12 +148,14 @@ impl Repository {
     /// Removes what git leaves of a pack whose rest does not come: as much as the sandbox liked to send. Everything that
     /// is newer than the transfer and that no process has open belongs to it.
     fn clear_away(&self, since: SystemTime) {
-        let directory = self.places().common.join("objects/pack");
         let mut unfinished: Vec<PathBuf> = Vec::new();
-        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp_")) {
+        let objects = self.places().common.join("objects");
+        let list = |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten();
+        // Packs have a directory of their own, and single objects lie in it or in those beside it.
+        for entry in list(objects.clone()).chain(list(objects).flat_map(|entry| list(entry.path()))) {
+            let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(b"tmp_");
             let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            if changed.is_ok_and(|changed| changed >= since) {
+            if is_unfinished && changed.is_ok_and(|changed| changed >= since) {
                 unfinished.push(entry.path());
             }
         }
