@@ -7,14 +7,15 @@ use crate::git::{GitError, Repository};
 use crate::host_refs::HostRefs;
 use crate::pack::{PackRequest, ReceiveError};
 use crate::refs::{ObjectId, SandboxRefs};
-use crate::sandbox::SandboxRepository;
+use crate::sandbox::{SandboxError, SandboxRepository};
 use crate::survey::{LeftOut, RepositorySurvey};
 use crate::transaction::{Expected, RefTransaction};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::time::Instant;
 
-/// When git does not take some object, so many entries are tried one by one.
-const MAX_SINGLE_TRIES: usize = 500;
+/// When git does not take some object, so many times a part of the entries is tried by itself.
+const MAX_TRIES: usize = 1000;
 
 /// What an archive is of, and why it is made.
 #[derive(Debug, Clone, Copy)]
@@ -85,11 +86,11 @@ impl Repository {
         let request = PackRequest { wanted: wanted(&entries), known: common.clone() };
         let (entries, refused) = match self.receive(from, &request).await {
             Ok(()) => (entries, Vec::new()),
-            Err(ReceiveError::Objects(reason)) => {
-                tracing::warn!(reason, "git does not take all objects; they are tried one by one");
-                self.receive_singly(from, entries, common, &wanted).await?
+            Err(error) => {
+                let reason = about_objects(error)?;
+                tracing::warn!(reason, "git does not take all objects; they are tried in parts");
+                self.receive_in_parts(from, (entries, reason), common, &wanted).await?
             }
-            Err(error) => return Err(error),
         };
         if entries.is_empty() {
             return Ok(ArchiveOutcome { archive: None, refused });
@@ -142,32 +143,41 @@ impl Repository {
         Ok(found.filter_map(|(id, kind)| Some((ObjectId::parse(id)?, kind.to_owned()))).collect())
     }
 
-    /// Brings entries one by one; those that git does not take are left out by name.
-    async fn receive_singly(
+    /// Brings entries in halves, halves of these and so on, so that only those that git does not take are left out, by
+    /// name. `entries` were tried together, with this outcome.
+    async fn receive_in_parts(
         &self,
         from: &SandboxRepository<'_>,
-        entries: Vec<ManifestEntry>,
+        (entries, reason): (Vec<ManifestEntry>, String),
         common: Vec<ObjectId>,
         wanted: &(dyn Fn(&[ManifestEntry]) -> Vec<ObjectId> + Sync),
     ) -> Result<(Vec<ManifestEntry>, Vec<Refused>), ReceiveError> {
-        let (mut taken, mut refused) = (Vec::new(), Vec::new());
+        // All of them together take no longer than one transfer may.
+        let deadline = Instant::now() + from.limits().time;
+        let (mut taken, mut refused, mut tries) = (Vec::new(), Vec::new(), 0);
         let mut request = PackRequest { wanted: Vec::new(), known: common };
-        for (tries, entry) in entries.into_iter().enumerate() {
-            request.wanted = wanted(std::slice::from_ref(&entry));
-            let received = match tries {
-                0..MAX_SINGLE_TRIES => self.receive(from, &request).await,
-                _ => Err(ReceiveError::Objects("there are too many to try them one by one".into())),
-            };
-            match received {
-                Ok(()) => {
-                    request.known.extend(request.wanted.clone());
-                    taken.push(entry);
-                }
-                Err(ReceiveError::Objects(reason)) => {
-                    refused.push(Refused { what: entry.kind, id: entry.id, reason });
-                }
-                Err(error) => return Err(error),
+        let mut failed = vec![(entries, reason)];
+        while let Some((mut part, reason)) = failed.pop() {
+            if part.len() == 1 || tries >= MAX_TRIES || Instant::now() >= deadline {
+                let refuse =
+                    |entry: ManifestEntry| Refused { what: entry.kind, id: entry.id, reason: reason.clone() };
+                refused.extend(part.into_iter().map(refuse));
+                continue;
             }
+            let rest = part.split_off(part.len() / 2);
+            let mut failed_halves = Vec::new();
+            for half in [part, rest] {
+                tries += 1;
+                request.wanted = wanted(&half);
+                match self.receive(from, &request).await {
+                    Ok(()) => {
+                        request.known.append(&mut request.wanted);
+                        taken.extend(half);
+                    }
+                    Err(error) => failed_halves.push((half, about_objects(error)?)),
+                }
+            }
+            failed.extend(failed_halves.into_iter().rev());
         }
         Ok((taken, refused))
     }
@@ -265,6 +275,16 @@ impl Repository {
         let content = self.git(["cat-file", "tag", id.as_str()]).bytes().await?;
         let commit = self.commit_if_any(id.as_str()).await?;
         Ok((content, commit))
+    }
+}
+
+/// Why some of the objects could not be brought; an error that all of them would meet is passed on.
+fn about_objects(error: ReceiveError) -> Result<String, ReceiveError> {
+    match error {
+        ReceiveError::Objects(reason) => Ok(reason),
+        // Git inside cannot read what a ref leads to.
+        ReceiveError::Sandbox(SandboxError::Failed { message, .. }) => Ok(message),
+        other => Err(other),
     }
 }
 
