@@ -8,7 +8,7 @@ use crate::host_refs::HostRefs;
 use crate::pack::{PackRequest, ReceiveError};
 use crate::refs::{ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
-use crate::survey::{LeftOut, RepositorySurvey};
+use crate::survey::{LeftOut, RepositorySurvey, Snapshot, StashEntry, TreeSurvey};
 use crate::transaction::{Expected, RefTransaction};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -68,7 +68,8 @@ impl Repository {
     ) -> Result<ArchiveOutcome, ReceiveError> {
         let entries = self.new_entries(survey, known).await?;
         if entries.is_empty() {
-            return Ok(ArchiveOutcome::default());
+            let (_, _, refused) = self.check_claims(survey, known, subject.refs, entries).await?;
+            return Ok(ArchiveOutcome { archive: None, refused });
         }
         let files = |entry: &ManifestEntry| survey.files_of(entry).cloned();
         let wanted = |entries: &[ManifestEntry]| -> Vec<ObjectId> {
@@ -84,7 +85,7 @@ impl Repository {
         drop(held);
 
         let request = PackRequest { wanted: wanted(&entries), known: common.clone() };
-        let (entries, refused) = match self.receive(from, &request).await {
+        let (entries, mut refused) = match self.receive(from, &request).await {
             Ok(()) => (entries, Vec::new()),
             Err(error) => {
                 let reason = about_objects(error)?;
@@ -92,10 +93,14 @@ impl Repository {
                 self.receive_in_parts(from, (entries, reason), common, &wanted).await?
             }
         };
+        let (entries, types, wrong) = self.check_claims(survey, known, subject.refs, entries).await?;
+        let is_named = |claim: &Refused, refused: &[Refused]| refused.iter().any(|it| it.id == claim.id);
+        let wrong: Vec<Refused> = wrong.into_iter().filter(|claim| !is_named(claim, &refused)).collect();
+        refused.extend(wrong);
         if entries.is_empty() {
             return Ok(ArchiveOutcome { archive: None, refused });
         }
-        let archive = self.write_archive(survey, known, subject, entries).await?;
+        let archive = self.write_archive(survey, known, subject, entries, &types).await?;
         let tips = archive.entries.iter().map(|entry| entry.id.clone());
         known.add_archive(&archive.reference, archive.number, tips);
         Ok(ArchiveOutcome { archive: Some(archive), refused })
@@ -182,12 +187,62 @@ impl Repository {
         Ok((taken, refused))
     }
 
+    /// Whether objects are what the sandbox says that they are: a branch is a commit, and files are a tree. The entries
+    /// for which that is so, the types of their objects, and the claims that are wrong.
+    async fn check_claims(
+        &self,
+        survey: &RepositorySurvey,
+        known: &HostRefs,
+        refs: &SandboxRefs,
+        entries: Vec<ManifestEntry>,
+    ) -> Result<(Vec<ManifestEntry>, Types, Vec<Refused>), GitError> {
+        let commits: HashSet<&ObjectId> = known.below("refs/heads/").map(|(_, id)| id).collect();
+        let base = refs.base();
+        let files: HashSet<&ObjectId> = known.below(&base).map(|(_, id)| id).collect();
+        let claims = survey.claims();
+        // What git or we have put there is known without a question.
+        let is_known = |claim: &Claim| match claim.kind {
+            "commit" => known.holds(&commits, &claim.object),
+            _ => files.contains(&claim.object),
+        };
+        let unknown = claims.iter().filter(|claim| !is_known(claim)).map(|claim| claim.object.clone());
+        let ids: Vec<ObjectId> = unknown.chain(entries.iter().map(|entry| entry.id.clone())).collect();
+        if ids.is_empty() {
+            return Ok((entries, Types::new(), Vec::new()));
+        }
+        let types = self.types(ids).await?;
+        let is_right = |claim: &Claim| {
+            is_known(claim) || types.get(&claim.object).is_some_and(|kind| kind == claim.kind)
+        };
+        let mut wrong: Vec<Refused> = Vec::new();
+        for Claim { what, id, object, kind } in claims.into_iter().filter(|claim| !is_right(claim)) {
+            let reason = match types.get(&object) {
+                Some(found) => format!("{object} is not a {kind} but a {found}"),
+                None => format!("{object} did not come"),
+            };
+            wrong.push(Refused { what, id, reason });
+        }
+        let (right, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
+            types.contains_key(&entry.id) && !wrong.iter().any(|claim| claim.what == entry.kind)
+        });
+        let missing = others.into_iter().filter(|entry| !types.contains_key(&entry.id));
+        let missing = missing.map(|ManifestEntry { kind: what, id }| {
+            let reason = format!("{id} did not come");
+            Refused { what, id, reason }
+        });
+        let missing: Vec<Refused> =
+            missing.filter(|entry| !wrong.iter().any(|claim| claim.what == entry.what)).collect();
+        wrong.extend(missing);
+        Ok((right, types, wrong))
+    }
+
     async fn write_archive(
         &self,
         survey: &RepositorySurvey,
         known: &HostRefs,
         subject: ArchiveSubject<'_>,
         entries: Vec<ManifestEntry>,
+        types: &Types,
     ) -> Result<Archive, ReceiveError> {
         let ArchiveSubject { refs, agent, reason, time, left_out } = subject;
         let left_out = left_out.iter();
@@ -204,12 +259,7 @@ impl Repository {
             entries,
         };
         let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
-        let mut ids = Vec::new();
-        for entry in &manifest.entries {
-            ids.push(entry.id.clone());
-            ids.extend(survey.files_of(entry).cloned());
-        }
-        let (types, blob) = tokio::try_join!(self.types(ids), self.write_object("blob", text))?;
+        let blob = self.write_object("blob", text).await?;
         let mut tree = format!("100644 blob {blob}\t{FILE}\0");
         let mut parents = Vec::new();
         for entry in &manifest.entries {
@@ -227,10 +277,7 @@ impl Repository {
                 _ => return Err(missing(&entry.id)),
             }
             if let (EntryKind::Snapshot { files, .. }, Some(id)) = (&entry.kind, survey.files_of(entry)) {
-                match types.get(id).map(String::as_str) {
-                    Some("tree") => drop(write!(tree, "040000 tree {id}\t{files}\0")),
-                    _ => return Err(missing(id)),
-                }
+                let _ = write!(tree, "040000 tree {id}\t{files}\0");
             }
         }
         parents.sort_unstable();
@@ -247,7 +294,7 @@ impl Repository {
         let reference = refs.archive(number);
         let mut transaction = RefTransaction::default();
         transaction.set(&reference, &commit, Expected::Absent);
-        let commits = self.count_new_commits(&manifest.entries, &types).await?;
+        let commits = self.count_new_commits(&manifest.entries, types).await?;
         transaction.commit(self, "palisade: archive").await?;
         Ok(Archive { number, reference, commit, commits, entries: manifest.entries })
     }
@@ -304,16 +351,13 @@ impl RepositorySurvey {
             add(EntryKind::Stash { position, message: entry.message.clone() }, &entry.id);
         }
         for (number, tree) in self.trees.iter().enumerate() {
-            if let (None, Some(head)) = (&tree.branch, &tree.head) {
-                add(EntryKind::Tip { place: format!("the detached HEAD of {}", tree.path) }, head);
+            let branch = tree.branch.as_ref().and_then(|branch| self.branch(branch));
+            // The agent may also have committed between the look at the one and at the other.
+            if let Some(head) = tree.head.as_ref().filter(|head| branch != Some(*head)) {
+                add(tree.head_kind(), head);
             }
             if let Some(snapshot) = &tree.snapshot {
-                let kind = EntryKind::Snapshot {
-                    path: tree.path.to_string(),
-                    branch: tree.branch.as_ref().map(ToString::to_string),
-                    files: files_name(number),
-                };
-                add(kind, &snapshot.commit);
+                add(tree.snapshot_kind(number), &snapshot.commit);
             }
         }
         for (place, id) in &self.tips {
@@ -322,11 +366,61 @@ impl RepositorySurvey {
         entries
     }
 
+    /// What the sandbox says of the objects that a sync relies on.
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let mut claim = |what: EntryKind, id: &ObjectId, object: &ObjectId, kind: &'static str| {
+            claims.push(Claim { what, id: id.clone(), object: object.clone(), kind });
+        };
+        for (name, id) in self.refs.iter().filter(|(name, _)| name.starts_with("refs/heads/")) {
+            claim(EntryKind::Ref { name: name.clone() }, id, id, "commit");
+        }
+        for (position, StashEntry { id, message }) in self.stashes.iter().enumerate() {
+            claim(EntryKind::Stash { position, message: message.clone() }, id, id, "commit");
+        }
+        for (number, tree) in self.trees.iter().enumerate() {
+            if let Some(head) = &tree.head {
+                claim(tree.head_kind(), head, head, "commit");
+            }
+            if let Some(Snapshot { commit, files }) = &tree.snapshot {
+                claim(tree.snapshot_kind(number), commit, commit, "commit");
+                claim(tree.snapshot_kind(number), commit, files, "tree");
+            }
+        }
+        claims
+    }
+
     /// The tree of all files that belongs to a snapshot.
     fn files_of(&self, entry: &ManifestEntry) -> Option<&ObjectId> {
         let EntryKind::Snapshot { .. } = &entry.kind else { return None };
         let snapshots = self.trees.iter().filter_map(|tree| tree.snapshot.as_ref());
         snapshots.filter(|snapshot| snapshot.commit == entry.id).map(|snapshot| &snapshot.files).next()
+    }
+}
+
+/// An object that is to be of a type, and what is left out if it is not.
+struct Claim {
+    what: EntryKind,
+    id: ObjectId,
+    object: ObjectId,
+    kind: &'static str,
+}
+
+impl TreeSurvey {
+    fn head_kind(&self) -> EntryKind {
+        let place = match &self.branch {
+            None => format!("the detached HEAD of {}", self.path),
+            Some(_) => format!("HEAD of {}", self.path),
+        };
+        EntryKind::Tip { place }
+    }
+
+    fn snapshot_kind(&self, number: usize) -> EntryKind {
+        EntryKind::Snapshot {
+            path: self.path.to_string(),
+            branch: self.branch.as_ref().map(ToString::to_string),
+            files: files_name(number),
+        }
     }
 }
 
