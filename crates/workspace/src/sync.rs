@@ -454,6 +454,9 @@ impl SyncRun<'_> {
             return waiting(WhyFilesWait::HostBusy(operation));
         }
         let (Some(sandbox_commit), Some(host_commit)) = (&tree.head, &host.head) else {
+            if let Some(plan) = plan {
+                self.apply_commits(&host, plan, progress).await?;
+            }
             return waiting(WhyFilesWait::NoCommit);
         };
         if let Some(operation) = tree.operations.first() {
