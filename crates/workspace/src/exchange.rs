@@ -371,8 +371,12 @@ impl Exchange<'_> {
         if options.is_busy {
             return Ok(Some(WhyStayed::Busy));
         }
-        if !archived.left_out.is_empty() {
-            return Ok(Some(WhyStayed::NotArchived(archived.left_out.clone())));
+        let refused = archived.main.refused.iter();
+        let refused = refused
+            .map(|Refused { what, reason, .. }| LeftOut { path: what.describe(), reason: reason.clone() });
+        let not_archived: Vec<LeftOut> = archived.left_out.iter().cloned().chain(refused).collect();
+        if !not_archived.is_empty() {
+            return Ok(Some(WhyStayed::NotArchived(not_archived)));
         }
         if options.on_unapplied == OnUnapplied::FollowHost {
             return Ok(None);
