@@ -1,7 +1,8 @@
 //! Brings the work of a sandbox into the user's branches and working trees, after it was archived.
 //!
-//! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). Refs move
-//! at the end, together: the branches, and the memory of what both sides have in common.
+//! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). The refs of
+//! a working tree move right after its files, together: the branch, and the memory of what both sides have in common.
+//! All others move at the end.
 
 use crate::archive::files_name;
 use crate::autorun::Autorun;
@@ -284,13 +285,20 @@ impl SyncRun<'_> {
             self.finish_branch(plan, &mut progress).await?;
         }
         self.list_the_rest(&mut progress).await?;
-        let Progress { transaction, report } = progress;
+        self.move_refs(&mut progress).await?;
         if self.mode == Execution::Apply {
-            let reason = format!("palisade: work of {}", self.refs.name());
-            transaction.commit(self.repository(), &reason).await?;
             fault::at(Step::SyncMoved).map_err(|source| GitError::Io { what: "carry on".into(), source })?;
         }
-        Ok(report)
+        Ok(progress.report)
+    }
+
+    /// Makes the changes of refs so far.
+    async fn move_refs(&self, progress: &mut Progress) -> Result<(), GitError> {
+        if self.mode == Execution::Plan {
+            return Ok(());
+        }
+        let reason = format!("palisade: work of {}", self.refs.name());
+        std::mem::take(&mut progress.transaction).commit(self.repository(), &reason).await
     }
 
     /// What both sides had in common, as this repository remembers it, or else as the sandbox says.
@@ -397,7 +405,10 @@ impl SyncRun<'_> {
             let key = if number == 0 { MAIN } else { tree.path.as_str() };
             let plan = plans.iter_mut().find(|plan| tree.branch.as_ref() == Some(&plan.name));
             done.extend(tree.branch.clone());
-            if let Some(files) = self.apply_tree(tree, key, plan, progress).await? {
+            let files = self.apply_tree(tree, key, plan, progress).await?;
+            // A working tree and its branch change together, whatever becomes of the others.
+            self.move_refs(progress).await?;
+            if let Some(files) = files {
                 let (path, branch) = (tree.path.clone(), tree.branch.clone());
                 let archive =
                     tree.snapshot.as_ref().and_then(|snapshot| self.known.archive_of(&snapshot.commit));
@@ -409,6 +420,7 @@ impl SyncRun<'_> {
         for plan in plans.iter_mut().filter(|plan| !done.contains(&plan.name)) {
             if let Some(host) = self.host_tree(&plan.name).await? {
                 self.apply_commits(&host, plan, progress).await?;
+                self.move_refs(progress).await?;
             }
         }
         Ok(())
