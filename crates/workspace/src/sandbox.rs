@@ -257,7 +257,8 @@ impl<'a> SandboxRepository<'a> {
         request: ExecRequest,
         mut input: &[u8],
     ) -> Result<Vec<u8>, SandboxError> {
-        let limits = TransferLimits { bytes: MAX_ANSWER, silence: ANSWER_TIMEOUT, time: ANSWER_TIMEOUT };
+        let time = ANSWER_TIMEOUT.min(self.limits.time);
+        let limits = TransferLimits { bytes: MAX_ANSWER, silence: time, time };
         let mut output = Vec::new();
         let end = self.commands.run(request, &mut input, &mut output, limits).await;
         succeeded(what, end)?;
