@@ -180,6 +180,13 @@ impl SandboxRefs {
         }
     }
 
+    /// Whether a name below [`SandboxRefs::all_waiting`] is one that [`SandboxRefs::waiting`] gives.
+    pub(crate) fn is_waiting_of(&self, branch: &BranchName, name: &str) -> bool {
+        let attempt = name.strip_prefix(&branch.as_str().replace('/', "-"));
+        let attempt = attempt.and_then(|rest| rest.strip_prefix('-'));
+        name == branch.as_str() || attempt.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
+
     /// The directory of the branches that show waiting commits.
     pub fn all_waiting(&self) -> String {
         format!("refs/heads/palisade/{}/", self.name)

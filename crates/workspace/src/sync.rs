@@ -323,7 +323,7 @@ impl SyncRun<'_> {
         tip: &ObjectId,
         progress: &mut Progress,
     ) -> Result<Option<BranchPlan>, GitError> {
-        let host = self.known.branch(name);
+        let host = self.known.branch(name).filter(|_| !self.is_reserved(name));
         let waiting = WaitingBranch::find(self.known, self.refs, name);
         if waiting.is_none() && host != Some(tip) && self.is_unmoved(name, tip) {
             return Ok(None);
@@ -334,8 +334,12 @@ impl SyncRun<'_> {
             && waiting.is_settled(self.repository(), host).await?
         {
             // The user has merged it, or has decided against it.
-            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            self.clear_waiting(waiting, progress).await?;
             self.remember(progress, name, host, tip);
+            return Ok(None);
+        }
+        if host.is_none() && memory.is_none() && waiting.as_ref().is_some_and(|it| it.stands_for(tip)) {
+            // It was made under the name of one that waits, because its own was not free.
             return Ok(None);
         }
         let sent = self.known.get(&self.refs.base_sent(name));
@@ -346,8 +350,8 @@ impl SyncRun<'_> {
             if host == Some(tip) || memory.as_ref().is_none_or(|memory| memory.sandbox != *tip) {
                 self.remember(progress, name, host, tip);
             }
-            if let Some(waiting) = waiting {
-                progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            if let Some(waiting) = &waiting {
+                self.clear_waiting(waiting, progress).await?;
             }
         }
         Ok(Some(BranchPlan {
@@ -363,6 +367,18 @@ impl SyncRun<'_> {
             outcome: CommitsOutcome::Nothing,
             became: None,
         }))
+    }
+
+    /// Whether a branch has a name that shows waiting work of this sandbox or another, and did not go in under it: what
+    /// the host has there is nothing that a sandbox may move.
+    fn is_reserved(&self, name: &BranchName) -> bool {
+        name.is_ours() && self.known.get(&self.refs.base_sent(name)).is_none()
+    }
+
+    async fn clear_waiting(&self, waiting: &WaitingBranch, progress: &mut Progress) -> Result<(), GitError> {
+        let checked_out = self.host.checked_out().await?;
+        progress.report.removed_branches.extend(waiting.clear(&checked_out, &mut progress.transaction));
+        Ok(())
     }
 
     /// Whether a branch of the sandbox is where the host put it, so that there is nothing to decide.
@@ -428,6 +444,9 @@ impl SyncRun<'_> {
 
     /// The working tree of the user's that has a branch checked out.
     async fn host_tree(&self, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
+        if self.is_reserved(branch) {
+            return Ok(None);
+        }
         if self.host.branch.as_ref() == Some(branch) {
             return Ok(Some(self.host.clone()));
         }
@@ -760,7 +779,7 @@ impl SyncRun<'_> {
         progress.transaction.set(&plan.name.full(), &new, expected);
         self.remember(progress, &plan.name, Some(&new), &plan.sandbox);
         if let Some(waiting) = WaitingBranch::find(self.known, self.refs, &plan.name) {
-            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            self.clear_waiting(&waiting, progress).await?;
         }
         // So that nothing moves it again.
         plan.new = None;
