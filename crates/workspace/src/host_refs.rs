@@ -39,6 +39,7 @@ impl HostRefs {
         let others = ["refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
         others.iter().any(|directory| self.has(&format!("{directory}{name}")))
             || self.has(&format!("refs/remotes/{name}/HEAD"))
+            || is_reserved_by_git(name)
     }
 
     /// Whether a branch of this name can be made and would be found under it, and under no other's.
@@ -84,7 +85,24 @@ impl HostRefs {
     }
 }
 
+/// Whether git writes a file of this name itself, such as `ORIG_HEAD`: while that is not there, the name would lead to
+/// the ref.
+fn is_reserved_by_git(name: &str) -> bool {
+    let is_capital = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_capital && (name.ends_with("HEAD") || name.contains("MERGE") || name.starts_with("BISECT"))
+}
+
 impl Repository {
+    /// Whether git takes a name for the beginning of an object's id, unless a ref has it.
+    pub(crate) async fn is_abbreviated_id(&self, name: &str) -> Result<bool, GitError> {
+        // Shorter ones mean something only in small repositories.
+        if name.len() < 7 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(false);
+        }
+        let question = self.git(["rev-parse", &format!("--disambiguate={name}")]);
+        Ok(!question.answers().await?.is_empty())
+    }
+
     /// Reads the refs as they are now.
     pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
         let archives = refs.archives();

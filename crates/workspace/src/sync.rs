@@ -822,7 +822,9 @@ impl SyncRun<'_> {
     async fn create_branch(&self, plan: &mut BranchPlan, progress: &mut Progress) -> Result<(), GitError> {
         let count =
             self.repository().count(&[&plan.sandbox], &[], &["--branches", "--remotes", "--tags"]).await?;
-        if self.known.is_free(&plan.name) {
+        let is_free = self.known.is_free(&plan.name)
+            && !self.repository().is_abbreviated_id(plan.name.as_str()).await?;
+        if is_free {
             let name = plan.name.to_string();
             progress.transaction.set(&plan.name.full(), &plan.sandbox, Expected::Absent);
             self.remember(progress, &plan.name, Some(&plan.sandbox), &plan.sandbox);
@@ -858,7 +860,10 @@ impl SyncRun<'_> {
             let made = self.options.tags == TagMode::Create
                 && !self.known.has(&full)
                 && !self.known.is_shadowed(name)
-                && self.known.fits(&full);
+                && self.known.fits(&full)
+                // A name that is none for a branch can be misread as an option, or is too long for a file.
+                && BranchName::new(name).is_ok_and(|name| !name.is_ours())
+                && !self.repository().is_abbreviated_id(name).await?;
             if made {
                 progress.transaction.set(&full, id, Expected::Absent);
             }
