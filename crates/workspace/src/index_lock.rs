@@ -86,11 +86,22 @@ impl Drop for LockedIndex<'_> {
     }
 }
 
+/// Removes a lock that a run of ours has left. The caller holds the repository's lock.
+pub(crate) fn remove_own_lock(repository: &Repository) -> Result<(), GitError> {
+    let io = |source| GitError::Io { what: "remove our own lock".into(), source };
+    remove_marked(&repository.places().own.join("index.lock")).map_err(io)
+}
+
+fn remove_marked(lock: &Path) -> Result<(), Error> {
+    match std::fs::read(lock) {
+        Ok(content) if content == MARK => remove(lock),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the lock, whole or not at all. One that we have left is removed first.
 fn try_lock(directory: &Path, lock: &Path) -> Result<bool, Error> {
-    if std::fs::read(lock).is_ok_and(|content| content == MARK) {
-        remove(lock)?;
-    }
+    remove_marked(lock)?;
     let passing = directory.join("palisade-index-lock");
     std::fs::write(&passing, MARK)?;
     let made = std::fs::hard_link(&passing, lock);

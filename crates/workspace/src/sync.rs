@@ -268,6 +268,7 @@ impl SyncRun<'_> {
     pub(crate) async fn run(&self) -> Result<SyncReport, NotUsable> {
         let mut progress = Progress::default();
         if self.mode == Execution::Apply {
+            self.repository().clear_leftovers().await?;
             self.make_room(&mut progress).await?;
         }
         let mut plans = Vec::new();
