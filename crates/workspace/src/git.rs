@@ -93,6 +93,7 @@ impl Git {
             identity: Identity::default(),
             places: Places::default(),
             included: Included::Nothing,
+            file_modes: FileModes::Kept,
             answers: Answers::default(),
         }
     }
@@ -122,6 +123,7 @@ pub struct Repository {
     identity: Identity,
     places: Places,
     included: Included,
+    file_modes: FileModes,
     answers: Answers,
 }
 
@@ -130,6 +132,14 @@ pub struct Repository {
 enum Included {
     Nothing,
     Files,
+}
+
+/// Whether the working tree's file system keeps which files can be executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileModes {
+    Kept,
+    /// `core.fileMode` is off: a file is what the index says.
+    Ignored,
 }
 
 /// Who commits. Empty when git has no opinion, and then the sandbox's own default stands.
@@ -163,8 +173,12 @@ impl Repository {
         };
         let includes = |(name, _): (&str, &str)| name.to_ascii_lowercase().starts_with("include");
         let included = if entries.clone().any(includes) { Included::Files } else { Included::Nothing };
+        let is_off =
+            |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
+        let file_modes = if is_off(&last("core.filemode")) { FileModes::Ignored } else { FileModes::Kept };
         Self {
             included,
+            file_modes,
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
@@ -219,6 +233,10 @@ impl Repository {
     /// What all working trees of the repository share.
     pub fn common_directory(&self) -> &Path {
         &self.places.common
+    }
+
+    pub(crate) fn file_modes(&self) -> FileModes {
+        self.file_modes
     }
 
     pub(crate) fn places(&self) -> &Places {
