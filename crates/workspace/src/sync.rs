@@ -702,11 +702,13 @@ impl SyncRun<'_> {
         theirs: &ObjectId,
     ) -> Result<(), GitError> {
         let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
-        let merge = ["merge", "--no-ff", "--no-edit", "--no-verify", "-m", &message, theirs.as_str()];
+        // Changes of the user's stay where they are, also those that git would stash meanwhile.
+        const MERGE: [&str; 6] = ["merge", "--no-ff", "--no-edit", "--no-verify", "--no-autostash", "-m"];
+        let merge = MERGE.into_iter().chain([message.as_str(), theirs.as_str()]);
         // Files of the sandbox may have been written by now that the user's configuration includes.
         let repository = host.repository.guarded_again().await?;
         // It fails in any case: because of the conflicts, or because changes of the user's are in the way.
-        repository.git(merge).succeeds().await?;
+        repository.with_identity(repository.git(merge)).succeeds().await?;
         let question = ["diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff"];
         let (_, conflicts) = repository.git(question).words().await?;
         if let CommitsOutcome::Waiting(waiting) = &mut plan.outcome
