@@ -1,5 +1,6 @@
 //! The refs of the host's repository, as they are while we hold its lock.
 
+use crate::archive::HELD_OBJECT;
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
@@ -11,6 +12,8 @@ pub struct HostRefs {
     refs: BTreeMap<String, ObjectId>,
     /// Everything that an archive of the sandbox was made for, with the archive.
     archived: HashMap<ObjectId, String>,
+    /// The commits among them, as far as git says so.
+    archived_commits: HashSet<ObjectId>,
     next_archive: u64,
 }
 
@@ -57,6 +60,12 @@ impl HostRefs {
     /// Whether a ref points at exactly this object, or an archive of the sandbox was made for it.
     pub(crate) fn holds(&self, held: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
         held.contains(id) || self.archived.contains_key(id)
+    }
+
+    /// Whether an object is a commit, as far as that is known without a question: a branch points at it, or an archive of
+    /// the sandbox has it as a parent.
+    pub(crate) fn is_commit(&self, branches: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
+        branches.contains(id) || self.archived_commits.contains(id)
     }
 
     /// The objects that refs point at.
@@ -106,10 +115,12 @@ impl Repository {
     /// Reads the refs as they are now.
     pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
         let archives = refs.archives();
-        let format = "--format=%(refname) %(parent)";
+        // Whatever is in no history, such as a tag, is named in the message.
+        let format =
+            format!("--format=%(refname) %(parent)\t%(trailers:key={HELD_OBJECT},valueonly,separator=%x20)");
         let (all, archived) = tokio::try_join!(
             self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes(),
-            self.git(["for-each-ref", format, &archives]).bytes(),
+            self.git(["for-each-ref", &format, &archives]).bytes(),
         )?;
         let mut found = HostRefs { next_archive: 1, ..HostRefs::default() };
         for line in String::from_utf8_lossy(&all).lines() {
@@ -118,10 +129,13 @@ impl Repository {
             }
         }
         for line in String::from_utf8_lossy(&archived).lines() {
+            let (line, objects) = line.split_once('\t').unwrap_or((line, ""));
             let (name, parents) = line.split_once(' ').unwrap_or((line, ""));
             let number = name.strip_prefix(&archives).and_then(|number| number.parse::<u64>().ok());
             if let Some(number) = number {
-                found.add_archive(name, number, parents.split(' ').filter_map(ObjectId::parse));
+                let ids = |list: &'_ str| list.split(' ').filter_map(ObjectId::parse).collect::<Vec<_>>();
+                found.archived_commits.extend(ids(parents));
+                found.add_archive(name, number, ids(parents).into_iter().chain(ids(objects)));
             }
         }
         Ok(found)

@@ -868,6 +868,9 @@ impl SyncRun<'_> {
                 && BranchName::new(name).is_ok_and(|name| !name.is_ours())
                 && !self.repository().is_abbreviated_id(name).await?;
             if made {
+                if let (Execution::Apply, Some(archive)) = (self.mode, self.known.archive_of(id)) {
+                    self.repository().make_archived_tag(archive, id).await?;
+                }
                 progress.transaction.set(&full, id, Expected::Absent);
             }
             progress.report.tags.push(TagReport { name: name.to_owned(), id: id.clone(), made });

@@ -17,6 +17,9 @@ use std::time::Instant;
 /// When git does not take some object, so many times a part of the entries is tried by itself.
 const MAX_TRIES: usize = 1000;
 
+/// In the message of an archive's commit, names what it was made for and cannot have as a parent.
+pub(crate) const HELD_OBJECT: &str = "Held-object";
+
 /// What an archive is of, and why it is made.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveSubject<'a> {
@@ -196,13 +199,13 @@ impl Repository {
         refs: &SandboxRefs,
         entries: Vec<ManifestEntry>,
     ) -> Result<(Vec<ManifestEntry>, Types, Vec<Refused>), GitError> {
-        let commits: HashSet<&ObjectId> = known.below("refs/heads/").map(|(_, id)| id).collect();
+        let branches: HashSet<&ObjectId> = known.below("refs/heads/").map(|(_, id)| id).collect();
         let base = refs.base();
         let files: HashSet<&ObjectId> = known.below(&base).map(|(_, id)| id).collect();
         let claims = survey.claims();
         // What git or we have put there is known without a question.
         let is_known = |claim: &Claim| match claim.kind {
-            "commit" => known.holds(&commits, &claim.object),
+            "commit" => known.is_commit(&branches, &claim.object),
             _ => files.contains(&claim.object),
         };
         let unknown = claims.iter().filter(|claim| !is_known(claim)).map(|claim| claim.object.clone());
@@ -261,9 +264,13 @@ impl Repository {
         let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
         let blob = self.write_object("blob", text).await?;
         let mut tree = format!("100644 blob {blob}\t{FILE}\0");
-        let mut parents = Vec::new();
+        let (mut parents, mut objects) = (Vec::new(), String::new());
         for entry in &manifest.entries {
-            match types.get(&entry.id).map(String::as_str) {
+            let kind = types.get(&entry.id).map(String::as_str);
+            if kind != Some("commit") {
+                let _ = writeln!(objects, "{HELD_OBJECT}: {}", entry.id);
+            }
+            match kind {
                 Some("commit") => parents.push(entry.id.clone()),
                 // No tree can hold a tag. Its content, as it is, can be made a tag again.
                 Some("tag") => {
@@ -289,7 +296,9 @@ impl Repository {
         let ident = format!("palisade <palisade@localhost> {time} +0000");
         let message =
             format!("Archive {number} of sandbox {} ({agent}), made for {}", refs.name(), reason.as_str());
-        let commit = format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n");
+        let objects = if objects.is_empty() { objects } else { format!("\n{objects}") };
+        let commit =
+            format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n{objects}");
         let commit = self.write_object("commit", commit.into_bytes()).await?;
         let reference = refs.archive(number);
         let mut transaction = RefTransaction::default();
@@ -315,6 +324,17 @@ impl Repository {
     pub(crate) async fn write_object(&self, kind: &str, content: Vec<u8>) -> Result<ObjectId, GitError> {
         let write = self.git(["hash-object", "-w", "-t", kind, "--stdin"]).input(content);
         object("hash-object", &write.text().await?)
+    }
+
+    /// Makes a tag again that only an archive holds.
+    pub(crate) async fn make_archived_tag(&self, archive: &str, id: &ObjectId) -> Result<(), GitError> {
+        let content = self.git(["cat-file", "blob", &format!("{archive}:tag-{id}")]).bytes().await;
+        match content {
+            Ok(content) => self.write_object("tag", content).await.map(drop),
+            // It is none of those that an archive holds by their content.
+            Err(GitError::Failed { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The content of a tag, and the commit that it leads to.

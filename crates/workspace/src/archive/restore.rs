@@ -81,10 +81,7 @@ impl Repository {
     ) -> Result<Restored, GitError> {
         let short = name.trim_start_matches("refs/tags/");
         // The tag object itself may be gone: only its content is held.
-        let content = self.git(["cat-file", "blob", &format!("{}:tag-{id}", archive.commit)]).bytes().await;
-        if let Ok(content) = content {
-            self.write_object("tag", content).await?;
-        }
+        self.make_archived_tag(archive.commit.as_str(), id).await?;
         match known.get(name) {
             Some(there) if there == id => Ok(Restored::Already(short.to_owned())),
             None if !known.is_shadowed(short) => {
