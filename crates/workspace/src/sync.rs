@@ -516,7 +516,11 @@ impl SyncRun<'_> {
             waiting: None,
             only: self.options.only.clone(),
         };
-        let report = self.move_tree(&host, work, plan, progress).await?;
+        // Before anything has changed: git may find too much to look at.
+        let mut autorun = repository.autorun(&work.base, &work.sandbox).await?;
+        let mut report = self.move_tree(&host, work, plan, progress).await?;
+        autorun.retain(|file| report.written.binary_search(&file.path).is_ok());
+        report.autorun = autorun;
         if let Some(base) = &report.base
             && self.known.get(&self.refs.base_files(key)) != Some(base)
         {

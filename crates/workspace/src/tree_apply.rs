@@ -4,6 +4,7 @@
 //! put into it, one by one and all of a commit's or none. What is decided twice over the same state is decided the same
 //! way, so a run that was killed at any point is finished by the next.
 
+use crate::autorun::Autorun;
 use crate::files::{Content, FileDecision, HostFile, PathFacts};
 use crate::git::{GitError, Repository};
 use crate::host_files::FoundFiles;
@@ -62,6 +63,8 @@ pub struct TreeReport {
     pub conflicts: Vec<PathBuf>,
     /// Waiting for commits that wait.
     pub waiting: Vec<PathBuf>,
+    /// Files that run by themselves among those that were written.
+    pub autorun: Vec<Autorun>,
     /// What both sides have in common from now on, if that has changed.
     pub(crate) base: Option<ObjectId>,
 }
