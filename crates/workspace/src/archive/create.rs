@@ -87,13 +87,13 @@ impl Repository {
         common.dedup();
         drop(held);
 
-        let request = PackRequest { wanted: wanted(&entries), known: common.clone() };
-        let (entries, mut refused) = match self.receive(from, &request).await {
+        let mut request = PackRequest { wanted: wanted(&entries), known: common };
+        let (entries, mut refused) = match self.receive_from(from, &mut request).await {
             Ok(()) => (entries, Vec::new()),
             Err(error) => {
                 let reason = about_objects(error)?;
                 tracing::warn!(reason, "git does not take all objects; they are tried in parts");
-                self.receive_in_parts(from, (entries, reason), common, &wanted).await?
+                self.receive_in_parts(from, (entries, reason), request.known, &wanted).await?
             }
         };
         let (entries, types, wrong) = self.check_claims(survey, known, subject.refs, entries).await?;
@@ -151,6 +151,26 @@ impl Repository {
         Ok(found.filter_map(|(id, kind)| Some((ObjectId::parse(id)?, kind.to_owned()))).collect())
     }
 
+    /// Brings objects. What git inside does not have, although one of its refs names it, is not taken for known there.
+    async fn receive_from(
+        &self,
+        from: &SandboxRepository<'_>,
+        request: &mut PackRequest,
+    ) -> Result<(), ReceiveError> {
+        let deadline = Instant::now() + from.limits().time;
+        loop {
+            let received = self.receive(from, request).await;
+            let Err(ReceiveError::Sandbox(SandboxError::Failed { message, .. })) = &received else {
+                return received;
+            };
+            let before = request.known.len();
+            request.known.retain(|id| !message.contains(id.as_str()));
+            if request.known.len() == before || Instant::now() >= deadline {
+                return received;
+            }
+        }
+    }
+
     /// Brings entries in halves, halves of these and so on, so that only those that git does not take are left out, by
     /// name. `entries` were tried together, with this outcome.
     async fn receive_in_parts(
@@ -177,7 +197,7 @@ impl Repository {
             for half in [part, rest] {
                 tries += 1;
                 request.wanted = wanted(&half);
-                match self.receive(from, &request).await {
+                match self.receive_from(from, &mut request).await {
                     Ok(()) => {
                         request.known.append(&mut request.wanted);
                         taken.extend(half);
