@@ -403,6 +403,9 @@ mod tests {
         assert_eq!(survey.main.stashes[0].message, "\\u{1}".repeat(MAX_TEXT));
         assert_eq!((survey.main.trees.len(), survey.nested.len()), (MAX_TREES, MAX_NESTED));
         assert_eq!(survey.left_out.len(), 1);
+        let endless = format!("tip\0\0{a}\0").repeat(MAX_ENTRIES + 1);
+        let refused = Survey::parse(endless.as_bytes(), "/workspace").unwrap();
+        assert!(matches!(refused, Err(SandboxError::TooMany { .. })));
     }
 
     #[test]
