@@ -150,8 +150,8 @@ fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// A path as git reads it from a line: in quotes, with every byte that could be misread as a number.
-fn quoted(path: &Path) -> Vec<u8> {
+/// A path as git reads it from a line or a list: in quotes, with every byte that could be misread as a number.
+pub(crate) fn quoted(path: &Path) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         match byte {
