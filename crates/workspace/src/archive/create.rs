@@ -384,7 +384,11 @@ impl RepositorySurvey {
     fn entries(&self) -> Vec<ManifestEntry> {
         let mut entries = Vec::new();
         let mut add = |kind: EntryKind, id: &ObjectId| entries.push(ManifestEntry { kind, id: id.clone() });
-        for (name, id) in self.refs.iter().filter(|(name, _)| *name != "refs/stash") {
+        let mut refs: Vec<_> = self.refs.iter().filter(|(name, _)| *name != "refs/stash").collect();
+        // Of several that lead to the same, the first names it: better a branch than a file of git's.
+        let directories = ["refs/heads/", "refs/tags/"];
+        refs.sort_by_key(|(name, _)| !directories.iter().any(|directory| name.starts_with(directory)));
+        for (name, id) in refs {
             add(EntryKind::Ref { name: name.clone() }, id);
         }
         for (position, entry) in self.stashes.iter().enumerate() {
