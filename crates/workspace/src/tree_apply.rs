@@ -227,7 +227,8 @@ impl TreePlan {
             }
         }
         for path in refused {
-            if self.facts.get(&path).is_some_and(PathFacts::is_committed_change) {
+            let is_committed = self.facts.get(&path).is_some_and(PathFacts::is_committed_change);
+            if is_committed && !self.blocking.contains(&path) {
                 self.blocking.push(path.clone());
             }
             self.decisions.insert(path, FileDecision::Conflict);
