@@ -228,7 +228,10 @@ async fn a_rejected_commit_does_not_come_back() {
     assert!(scene.sync().await.is_nothing());
     scene.inside("echo 2 > two; git add two; git commit --quiet -m wanted");
     scene.merge().await;
-    assert_eq!(scene.host("git log --topo-order --format=%s --no-merges; ls"), "wanted\nfirst\ncode\nreadme\ntwo");
+    assert_eq!(
+        scene.host("git log --topo-order --format=%s --no-merges; ls"),
+        "wanted\nfirst\ncode\nreadme\ntwo"
+    );
 }
 
 #[tokio::test]
