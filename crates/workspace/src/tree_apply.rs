@@ -8,7 +8,7 @@ use crate::autorun::Autorun;
 use crate::files::{Content, FileDecision, HostFile, PathFacts};
 use crate::git::{GitError, Repository};
 use crate::host_files::FoundFiles;
-use crate::index_lock::{LockedIndex, remove_own_lock};
+use crate::index_lock::{LockedIndex, remove_leftovers};
 use crate::placing::{Change, Placed, Placement};
 use crate::refs::ObjectId;
 use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
@@ -581,7 +581,7 @@ impl Repository {
     /// Removes what a run that was killed has left: its lock, and files that it was about to place. The caller holds the
     /// repository's lock.
     pub(crate) async fn clear_leftovers(&self) -> Result<(), GitError> {
-        remove_own_lock(self)?;
+        remove_leftovers(self)?;
         let stage = Stage::at(self);
         if stage.is_dir() {
             self.rescue(&stage).await?;
