@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+/// For a process that a test starts of itself: the scene, and where it is to be killed.
+const KILLED: &str = "PALISADE_TEST_KILLED_AT";
 /// How much is kept of what a command writes to its standard error.
 const MAX_MESSAGE: u64 = 4096;
 
@@ -77,7 +79,9 @@ impl CommandRunner for Here {
 }
 
 pub(crate) struct Scene {
-    directory: tempfile::TempDir,
+    directory: PathBuf,
+    /// Removes the directory at the end.
+    _owner: Option<tempfile::TempDir>,
     pub(crate) refs: SandboxRefs,
     /// Bytes that a sync may write.
     pub(crate) most: u64,
@@ -95,35 +99,72 @@ pub(crate) struct Scene {
 impl Scene {
     /// A repository on the host with one commit of `readme` and `code`, and an empty inside.
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::of_format("sha1")
+    }
+
+    /// The same, with another hash.
+    pub(crate) fn of_format(format: &str) -> Self {
+        let owner = tempfile::tempdir().unwrap();
+        let scene = Self { _owner: None, ..Self::at(owner.path().to_owned()) };
+        let scene = Self { _owner: Some(owner), ..scene };
         for name in ["host", "inside", "home", "inside-home"] {
-            std::fs::create_dir(directory.path().join(name)).unwrap();
+            std::fs::create_dir(scene.path(name)).unwrap();
         }
-        let refs = SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap());
-        let limits = TransferLimits {
-            bytes: u64::MAX >> 1,
-            silence: Duration::from_secs(60),
-            time: Duration::from_secs(600),
-        };
-        let scene = Self {
-            directory,
-            refs,
-            most: u64::MAX,
-            limits,
-            commands: Arc::new(Here),
-            program: "git".into(),
-            guest: palisade_testing::guest_binary(),
-            inside_programs: None,
-        };
-        scene.host("git init --quiet --initial-branch=main && git config user.name Ada && git config user.email ada@example.org");
+        scene.host(&format!("git init --quiet --initial-branch=main --object-format={format} && git config user.name Ada && git config user.email ada@example.org"));
         scene.write("host/readme", "one\ntwo\nthree\n");
         scene.write("host/code", "1\n2\n3\n4\n5\n");
         scene.host("git add -A && git commit --quiet -m first");
         scene
     }
 
+    fn at(directory: PathBuf) -> Self {
+        let limits = TransferLimits {
+            bytes: u64::MAX >> 1,
+            silence: Duration::from_secs(60),
+            time: Duration::from_secs(600),
+        };
+        Self {
+            directory,
+            _owner: None,
+            refs: SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap()),
+            most: u64::MAX,
+            limits,
+            commands: Arc::new(Here),
+            program: "git".into(),
+            guest: palisade_testing::guest_binary(),
+            inside_programs: None,
+        }
+    }
+
+    /// Syncs in a process of its own, which is killed: right before host git runs a command with `point` in its words, or
+    /// at the step of that name. `test` is the test that calls this, which begins with [`Scene::is_killed_here`].
+    pub(crate) fn sync_killed_at(&self, test: &str, point: &str) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", test, "--nocapture"])
+            .env(KILLED, format!("{}\n{point}", self.directory.display()));
+        let output = command.output().unwrap();
+        let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
+        assert!(killed, "{point}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// In the process that is to be killed, does what kills it.
+    pub(crate) async fn is_killed_here() {
+        let Ok(order) = std::env::var(KILLED) else { return };
+        let (directory, point) = order.split_once('\n').unwrap();
+        let mut scene = Self::at(directory.into());
+        if palisade_host::fault::Step::ALL.iter().any(|step| step.name() == point) {
+            palisade_host::fault::arm(&format!("kill:{point}@{}", scene.path("killed").display()));
+        } else {
+            scene.interrupt(point, "kill -9 $PARENT");
+        }
+        let _ = std::fs::remove_file(scene.path("killed"));
+        let synced = scene.sync_with(|_| {}).await;
+        panic!("it was not killed at {point}: {synced:?}");
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
-        self.directory.path().join(relative)
+        self.directory.join(relative)
     }
 
     pub(crate) fn write(&self, relative: &str, text: &str) {
@@ -188,7 +229,7 @@ impl Scene {
 
     /// The traps that went off since the last look.
     pub(crate) fn sprung(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.directory.path()).unwrap().flatten();
+        let entries = std::fs::read_dir(&self.directory).unwrap().flatten();
         let mut marks: Vec<String> = entries
             .filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("ran-")?.to_owned()))
             .collect();
@@ -244,7 +285,7 @@ impl Scene {
         let (act, done) = (act.display(), done.display());
         let text = format!(
             "case \"$*\" in *'{command}'*) [ -e {done} ] || {{ touch {done}; \
-             env -i PATH=\"$PATH\" HOME=\"$HOME\" GIT_CONFIG_NOSYSTEM=1 SIDE=host {act} >&2 </dev/null; }};; esac
+             env -i PARENT=$PPID PATH=\"$PATH\" HOME=\"$HOME\" GIT_CONFIG_NOSYSTEM=1 SIDE=host {act} >&2 </dev/null; }};; esac
              exec git \"$@\""
         );
         self.program = self.script("home/git", &text);
