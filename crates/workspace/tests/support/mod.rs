@@ -86,6 +86,8 @@ pub(crate) struct Scene {
     /// Bytes that a sync may write.
     pub(crate) most: u64,
     pub(crate) limits: TransferLimits,
+    /// The host's working tree.
+    pub(crate) root: String,
     /// What runs commands inside.
     pub(crate) commands: Arc<dyn CommandRunner>,
     /// The host's git.
@@ -129,6 +131,7 @@ impl Scene {
             refs: SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap()),
             most: u64::MAX,
             limits,
+            root: "host".into(),
             commands: Arc::new(Here),
             program: "git".into(),
             guest: palisade_testing::guest_binary(),
@@ -260,7 +263,7 @@ impl Scene {
     }
 
     fn root(&self) -> HostPath {
-        HostPath::new(self.path("host").canonicalize().unwrap()).unwrap()
+        HostPath::new(self.path(&self.root).canonicalize().unwrap()).unwrap()
     }
 
     pub(crate) fn git(&self) -> Git {
