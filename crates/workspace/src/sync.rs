@@ -479,7 +479,7 @@ impl SyncRun<'_> {
         };
         if let Some(operation) = host.operation {
             if let Some(plan) = plan
-                && plan.new.is_some()
+                && plan.decision != CommitDecision::Nothing
             {
                 self.wait(plan, WhyWaiting::HostBusy(operation), progress).await?;
             }
