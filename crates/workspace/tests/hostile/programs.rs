@@ -77,8 +77,9 @@ async fn no_program_that_the_users_settings_name_runs_on_a_sandboxs_content() {
 async fn git_lfs_does_not_run() {
     let scene = Scene::new();
     scene.start().await;
-    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
-    scene.write("inside/big.bin", pointer);
+    let oid = "0123456789abcdef".repeat(4);
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 1\n");
+    scene.write("inside/big.bin", &pointer);
     scene.inside("echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes && git add -A && git commit -qm big");
     let lfs = ["clean", "smudge", "process"].map(|verb| (verb, scene.trap(verb)));
     let settings: String =
@@ -89,7 +90,7 @@ async fn git_lfs_does_not_run() {
 
     scene.host(&settings);
     assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
-    assert_eq!((scene.read("host/big.bin").as_str(), scene.sprung()), (pointer, vec![]));
+    assert_eq!((scene.read("host/big.bin"), scene.sprung()), (pointer, vec![]));
 }
 
 const HOOKS: [&str; 12] = [
