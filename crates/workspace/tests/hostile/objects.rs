@@ -79,12 +79,15 @@ async fn objects_that_git_would_not_make_leave_out_their_ref_by_name_and_no_othe
         ));
     }
     scene.inside("git branch good; git checkout -q good; echo good > good; git add good; git commit -qm good; git checkout -q main; echo work > code; git commit -qam work");
-    for (name, how, wrong) in FORGED {
-        scene.inside(&format!("{FORGE}{}", forge(name, how)));
-        let plain = scene.plain(&format!(
-            "git fetch -q ../inside {name}; git -c fsck.hasDotgit=error -c fsck.gitmodulesUrl=error fsck --strict 2>&1"
-        ));
-        assert!(wrong.split('|').any(|wrong| plain.contains(wrong)), "the control, {name}: {plain}");
+    let all: String = FORGED.iter().map(|(name, how, _)| forge(name, how) + "\n").collect();
+    scene.inside(&format!("{FORGE}{all}"));
+    let plain = scene.plain(
+        "git fetch -q ../inside 'refs/heads/*:refs/heads/forged/*'; git -c fsck.hasDotgit=error -c fsck.gitmodulesUrl=error fsck --strict 2>&1",
+    );
+    for (_, _, wrong) in FORGED {
+        let expected = FORGED.iter().filter(|(_, _, other)| other == wrong).count();
+        let found = plain.lines().filter(|line| wrong.split('|').any(|wrong| line.contains(wrong))).count();
+        assert!(found >= expected, "the control, {wrong}: {plain}");
     }
 
     let synced = scene.sync().await;
@@ -101,8 +104,6 @@ async fn objects_that_git_would_not_make_leave_out_their_ref_by_name_and_no_othe
     assert_eq!(synced.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
     scene.host("git config --remove-section fsck");
     assert_refs(&scene, &["refs/heads/good", "refs/heads/main"]);
-    // They do not come with the next sync either.
-    assert_eq!(scene.sync().await.0.archived.main.refused.len(), FORGED.len());
 }
 
 /// More objects go another way: git keeps them as one pack.
@@ -112,8 +113,8 @@ async fn a_wrong_object_among_many_is_found_as_well() {
     scene.start().await;
     scene.inside(&format!(
         "{FORGE}echo work > code; git commit -qam work
-         T=$({{ entry 40000 .GIT $(entry 100644 config $B | tree); for n in $(seq 100 250); do entry 100644 f$n $(blob $n); done; }} | tree)
-         branch forged $T"
+         mkdir many; for n in $(seq 150); do echo $n > many/$n; done; git add many; M=$(git write-tree --prefix=many/); git reset -q --hard
+         branch forged $({{ entry 40000 .GIT $(entry 100644 config $B | tree); entry 40000 many $M; }} | tree)"
     ));
     let plain = scene
         .plain("git fetch -q ../inside forged; git fsck --strict 2>&1; git checkout -q FETCH_HEAD; ls -A");
@@ -198,7 +199,10 @@ async fn what_was_refused_once_is_not_taken_without_a_look_the_next_time() {
         let mut scene = Scene::new();
         scene.start().await;
         let forged = forge("forged", "modules '\\turl = -u./x\\n'");
-        scene.inside(&format!("{FORGE}{forged}; git checkout -q -b more forged 2>/dev/null || true; git read-tree forged; for n in $(seq {files}); do git update-index --add --cacheinfo 100644,$(blob $n),f$n; done; git update-ref refs/heads/forged $(git commit-tree $(git write-tree) -p HEAD -m forged); git symbolic-ref HEAD refs/heads/main; git reset -q --hard; git branch -D -q more || true"));
+        scene.inside(&format!(
+            "{FORGE}{forged}; git read-tree forged; for n in $(seq {files}); do echo $n > f$n; done; git add f*
+             git update-ref refs/heads/forged $(git commit-tree $(git write-tree) -p HEAD -m forged); git reset -q --hard; git clean -q -f; rm .git/logs/refs/heads/forged"
+        ));
         assert_eq!(refused(&scene.sync().await.0.archived).len(), 1);
         let plain = scene.plain("git -C ../inside pack-objects --revs --stdout -q <<X | git unpack-objects -q --strict || git cat-file -t $(git -C ../inside rev-parse forged)\nforged\n^main\nX");
         assert!(plain.contains("commit\n"), "the control: it is there, and all that it leads to: {plain}");

@@ -7,12 +7,7 @@ use palisade_workspace::{CommitsOutcome, WhyWaiting};
 
 #[tokio::test]
 async fn a_link_that_becomes_a_directory_leads_nowhere() {
-    for (target, commit) in [
-        (".git/hooks", "git add -A && git commit -qm step"),
-        ("../outside", "git add -A && git commit -qm step"),
-        (".git/hooks", "true"),
-        ("../outside", "true"),
-    ] {
+    for (target, commit) in [(".git/hooks", "git add -A && git commit -qm step"), ("../outside", "true")] {
         let scene = Scene::new();
         scene.write("outside/kept", "");
         scene.host("mkdir -p .git/hooks");
