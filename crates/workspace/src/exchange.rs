@@ -3,7 +3,7 @@
 //! Every step holds the repository's lock, looks at both sides, archives what the sandbox has and the host has not, and
 //! only then moves something.
 
-use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject};
+use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, Refused};
 use crate::git::{Git, GitError};
 use crate::host_changes::HostChanges;
 use crate::host_refs::HostRefs;
@@ -463,8 +463,12 @@ impl Exchange<'_> {
         if options.is_busy {
             return Ok(Some(WhyStayed::Busy));
         }
-        if !archived.left_out.is_empty() {
-            return Ok(Some(WhyStayed::NotArchived(archived.left_out.clone())));
+        let refused = archived.main.refused.iter();
+        let refused = refused
+            .map(|Refused { what, reason, .. }| LeftOut { path: what.describe(), reason: reason.clone() });
+        let not_archived: Vec<LeftOut> = archived.left_out.iter().cloned().chain(refused).collect();
+        if !not_archived.is_empty() {
+            return Ok(Some(WhyStayed::NotArchived(not_archived)));
         }
         if options.on_unapplied == OnUnapplied::FollowHost {
             return Ok(None);
@@ -570,16 +574,21 @@ fn has_unapplied_main(survey: &Survey, report: &SyncReport) -> bool {
 
 /// A survey without what git did not take: nothing of it can be brought.
 fn without_refused(mut survey: Survey, archived: &ArchiveReport) -> Survey {
-    for refused in &archived.main.refused {
-        survey.main.refs.retain(|_, id| *id != refused.id);
-        survey.main.stashes.retain(|entry| entry.id != refused.id);
+    for Refused { what, id, .. } in &archived.main.refused {
+        let is_snapshot = matches!(what, EntryKind::Snapshot { .. });
         for tree in &mut survey.main.trees {
-            if tree.snapshot.as_ref().is_some_and(|snapshot| snapshot.commit == refused.id) {
-                tree.snapshot = None;
+            if tree.snapshot.as_ref().is_some_and(|snapshot| snapshot.commit == *id) {
+                // It is not known what is not committed there, which is not the same as nothing: its files stay out of
+                // it, also those that were brought before.
+                (tree.branch, tree.head, tree.snapshot) = (None, None, None);
             }
-            if tree.head.as_ref() == Some(&refused.id) {
+            if !is_snapshot && tree.head.as_ref() == Some(id) {
                 tree.head = None;
             }
+        }
+        if !is_snapshot {
+            survey.main.refs.retain(|_, object| object != id);
+            survey.main.stashes.retain(|entry| entry.id != *id);
         }
     }
     survey

@@ -93,6 +93,7 @@ impl Git {
             identity: Identity::default(),
             places: Places::default(),
             included: Included::Nothing,
+            file_modes: FileModes::Kept,
             answers: Answers::default(),
         }
     }
@@ -122,6 +123,7 @@ pub struct Repository {
     identity: Identity,
     places: Places,
     included: Included,
+    file_modes: FileModes,
     answers: Answers,
 }
 
@@ -130,6 +132,14 @@ pub struct Repository {
 enum Included {
     Nothing,
     Files,
+}
+
+/// Whether the working tree's file system keeps which files can be executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileModes {
+    Kept,
+    /// `core.fileMode` is off: a file is what the index says.
+    Ignored,
 }
 
 /// Who commits. Empty when git has no opinion, and then the sandbox's own default stands.
@@ -163,8 +173,12 @@ impl Repository {
         };
         let includes = |(name, _): (&str, &str)| name.to_ascii_lowercase().starts_with("include");
         let included = if entries.clone().any(includes) { Included::Files } else { Included::Nothing };
+        let is_off =
+            |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
+        let file_modes = if is_off(&last("core.filemode")) { FileModes::Ignored } else { FileModes::Kept };
         Self {
             included,
+            file_modes,
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
@@ -221,6 +235,10 @@ impl Repository {
         &self.places.common
     }
 
+    pub(crate) fn file_modes(&self) -> FileModes {
+        self.file_modes
+    }
+
     pub(crate) fn places(&self) -> &Places {
         &self.places
     }
@@ -232,6 +250,7 @@ impl Repository {
             environment: Vec::new(),
             input: Vec::new(),
             limit: LOCAL,
+            memory: None,
         }
     }
 }
@@ -249,6 +268,7 @@ pub struct Invocation<'a> {
     environment: Vec<(OsString, OsString)>,
     input: Vec<u8>,
     limit: Duration,
+    memory: Option<u64>,
 }
 
 impl<'a> Invocation<'a> {
@@ -276,6 +296,12 @@ impl<'a> Invocation<'a> {
     /// Ends it when it has too much to tell: git lists the whole of a difference in memory before it says a word.
     pub(crate) fn modest(self) -> Self {
         self.env("GIT_ALLOC_LIMIT", "16m")
+    }
+
+    /// Ends it when it takes more memory than this, in all or at once.
+    pub(crate) fn memory(self, bytes: u64) -> Self {
+        let git = self.env("GIT_ALLOC_LIMIT", bytes.to_string());
+        Self { memory: Some(bytes), ..git }
     }
 
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -373,8 +399,14 @@ impl<'a> Invocation<'a> {
     }
 
     fn spawn(&self) -> Result<Child, GitError> {
-        let program = || self.repository.git.program.clone();
-        self.command().spawn().map_err(|source| GitError::NotStarted { program: program(), source })
+        let not_started =
+            |source| GitError::NotStarted { program: self.repository.git.program.clone(), source };
+        let child = self.command().spawn().map_err(not_started)?;
+        if let Some(bytes) = self.memory {
+            // Before it has any input.
+            limit_memory(&child, bytes).map_err(not_started)?;
+        }
+        Ok(child)
     }
 
     async fn run(&self, progress: impl FnMut(&str)) -> Result<(ExitStatus, Vec<u8>, String), GitError> {
@@ -424,6 +456,22 @@ impl<'a> Invocation<'a> {
         }
         command
     }
+}
+
+/// Limits what a process may have in memory of its own; files that it reads do not count. Other systems than Linux have
+/// no such limit for another process, and git's own one is all there is.
+fn limit_memory(child: &Child, bytes: u64) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if let Some(process) = child.id().and_then(|id| rustix::process::Pid::from_raw(id as i32)) {
+        use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+        // What is lower already stays so.
+        let bytes = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        prlimit(Some(process), Resource::Data, limit)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (child, bytes);
+    Ok(())
 }
 
 /// Ends git and its helpers: asked to, it takes its lock files with it.

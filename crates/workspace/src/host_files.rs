@@ -1,10 +1,11 @@
 //! What stands in places of the host's working tree, as git would record it.
 
 use crate::files::HostFile;
-use crate::git::{GitError, Repository};
+use crate::git::{FileModes, GitError, Repository};
 use crate::refs::ObjectId;
 use crate::tree_diff::{EntryMode, TreeEntry};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -75,6 +76,10 @@ impl Repository {
                 found.insert(path.clone(), file);
             }
         }
+        if self.file_modes() == FileModes::Ignored && !files.is_empty() {
+            let executables = self.executables_in_index().await?;
+            files.iter_mut().for_each(|(path, executable, _)| *executable = executables.contains(*path));
+        }
         let ids = self.hash_files(files.iter().map(|(path, ..)| path.as_path())).await?;
         for ((path, executable, stamp), id) in files.into_iter().zip(ids) {
             let mode = if executable { EntryMode::Executable } else { EntryMode::File };
@@ -88,6 +93,14 @@ impl Repository {
             found.insert(path.clone(), content(EntryMode::Link, id, stamp));
         }
         Ok(found)
+    }
+
+    /// The files that can be executed as far as the index knows.
+    async fn executables_in_index(&self) -> Result<BTreeSet<PathBuf>, GitError> {
+        let list = self.git(["ls-files", "--stage", "-z"]).env("GIT_OPTIONAL_LOCKS", "0").bytes().await?;
+        let entries = list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"100755 "));
+        let paths = entries.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+        Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
 
     /// The ids of files; `None` for one that cannot be read.
@@ -137,8 +150,8 @@ fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// A path as git reads it from a line: in quotes, with every byte that could be misread as a number.
-fn quoted(path: &Path) -> Vec<u8> {
+/// A path as git reads it from a line or a list: in quotes, with every byte that could be misread as a number.
+pub(crate) fn quoted(path: &Path) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -155,7 +168,6 @@ mod tests {
     use super::*;
     use crate::git::Git;
     use palisade_core::HostPath;
-    use std::ffi::OsStr;
 
     #[tokio::test]
     async fn files_links_and_obstacles_are_seen_as_git_sees_them() {

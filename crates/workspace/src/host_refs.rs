@@ -1,5 +1,6 @@
 //! The refs of the host's repository, as they are while we hold its lock.
 
+use crate::archive::HELD_OBJECT;
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
@@ -11,6 +12,8 @@ pub struct HostRefs {
     refs: BTreeMap<String, ObjectId>,
     /// Everything that an archive of the sandbox was made for, with the archive.
     archived: HashMap<ObjectId, String>,
+    /// The commits among them, as far as git says so.
+    archived_commits: HashSet<ObjectId>,
     next_archive: u64,
 }
 
@@ -50,6 +53,7 @@ impl HostRefs {
         let others = ["refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
         others.iter().any(|directory| self.has(&format!("{directory}{name}")))
             || self.has(&format!("refs/remotes/{name}/HEAD"))
+            || is_reserved_by_git(name)
     }
 
     /// Whether a branch of this name can be made and would be found under it, and under no other's.
@@ -67,6 +71,12 @@ impl HostRefs {
     /// Whether a ref points at exactly this object, or an archive of the sandbox was made for it.
     pub(crate) fn holds(&self, held: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
         held.contains(id) || self.archived.contains_key(id)
+    }
+
+    /// Whether an object is a commit, as far as that is known without a question: a branch points at it, or an archive of
+    /// the sandbox has it as a parent.
+    pub(crate) fn is_commit(&self, branches: &HashSet<&ObjectId>, id: &ObjectId) -> bool {
+        branches.contains(id) || self.archived_commits.contains(id)
     }
 
     /// The objects that refs point at.
@@ -95,6 +105,13 @@ impl HostRefs {
     }
 }
 
+/// Whether git writes a file of this name itself, such as `ORIG_HEAD`: while that is not there, the name would lead to
+/// the ref.
+fn is_reserved_by_git(name: &str) -> bool {
+    let is_capital = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_capital && (name.ends_with("HEAD") || name.contains("MERGE") || name.starts_with("BISECT"))
+}
+
 impl Repository {
     /// Reads the refs as they are now, without what archives were made for.
     pub(crate) async fn refs_alone(&self) -> Result<HostRefs, GitError> {
@@ -102,20 +119,35 @@ impl Repository {
         HostRefs::parse(&all)
     }
 
+    /// Whether git takes a name for the beginning of an object's id, unless a ref has it.
+    pub(crate) async fn is_abbreviated_id(&self, name: &str) -> Result<bool, GitError> {
+        // Shorter ones mean something only in small repositories.
+        if name.len() < 7 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(false);
+        }
+        let question = self.git(["rev-parse", &format!("--disambiguate={name}")]);
+        Ok(!question.answers().await?.is_empty())
+    }
+
     /// Reads the refs as they are now.
     pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
         let archives = refs.archives();
-        let format = "--format=%(refname) %(parent)";
+        // Whatever is in no history, such as a tag, is named in the message.
+        let format =
+            format!("--format=%(refname) %(parent)\t%(trailers:key={HELD_OBJECT},valueonly,separator=%x20)");
         let (all, archived) = tokio::try_join!(
             self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes(),
-            self.git(["for-each-ref", format, &archives]).bytes(),
+            self.git(["for-each-ref", &format, &archives]).bytes(),
         )?;
         let mut found = HostRefs::parse(&all)?;
         for line in String::from_utf8_lossy(&archived).lines() {
+            let (line, objects) = line.split_once('\t').unwrap_or((line, ""));
             let (name, parents) = line.split_once(' ').unwrap_or((line, ""));
             let number = name.strip_prefix(&archives).and_then(|number| number.parse::<u64>().ok());
             if let Some(number) = number {
-                found.add_archive(name, number, parents.split(' ').filter_map(ObjectId::parse));
+                let ids = |list: &'_ str| list.split(' ').filter_map(ObjectId::parse).collect::<Vec<_>>();
+                found.archived_commits.extend(ids(parents));
+                found.add_archive(name, number, ids(parents).into_iter().chain(ids(objects)));
             }
         }
         Ok(found)

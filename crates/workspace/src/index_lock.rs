@@ -9,6 +9,10 @@ use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The copy, git's lock on it, and ours before it has its name.
+const COPY: &str = "palisade-index";
+const COPY_LOCK: &str = "palisade-index.lock";
+const PASSING: &str = "palisade-index-lock";
 /// What our lock holds. Git only looks whether there is one.
 const MARK: &[u8] = b"palisade\n";
 /// How long another git may hold the index.
@@ -42,7 +46,7 @@ impl<'a> LockedIndex<'a> {
     pub(crate) async fn take(repository: &'a Repository) -> Result<Self, GitError> {
         let directory = &repository.places().own;
         let (lock, users) = (directory.join("index.lock"), directory.join("index"));
-        let own = directory.join("palisade-index");
+        let own = directory.join(COPY);
         let io = |source| GitError::Io { what: "lock the index".into(), source };
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !try_lock(directory, &lock).map_err(io)? {
@@ -53,7 +57,7 @@ impl<'a> LockedIndex<'a> {
         }
         // From here on the lock goes when this is dropped.
         let locked = Self { repository, lock, users, own };
-        remove(&locked.own.with_extension("lock")).map_err(io)?;
+        remove(&directory.join(COPY_LOCK)).map_err(io)?;
         match copy_with_time(&locked.users, &locked.own) {
             // A repository without an index has nothing staged.
             Err(error) if error.kind() == ErrorKind::NotFound => remove(&locked.own).map_err(io)?,
@@ -86,12 +90,27 @@ impl Drop for LockedIndex<'_> {
     }
 }
 
+/// Removes what a run of ours has left that was killed. The caller holds the repository's lock.
+pub(crate) fn remove_leftovers(repository: &Repository) -> Result<(), GitError> {
+    let io = |source| GitError::Io { what: "remove our own lock".into(), source };
+    let directory = &repository.places().own;
+    for name in [COPY, COPY_LOCK, PASSING] {
+        remove(&directory.join(name)).map_err(io)?;
+    }
+    remove_marked(&directory.join("index.lock")).map_err(io)
+}
+
+fn remove_marked(lock: &Path) -> Result<(), Error> {
+    match std::fs::read(lock) {
+        Ok(content) if content == MARK => remove(lock),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the lock, whole or not at all. One that we have left is removed first.
 fn try_lock(directory: &Path, lock: &Path) -> Result<bool, Error> {
-    if std::fs::read(lock).is_ok_and(|content| content == MARK) {
-        remove(lock)?;
-    }
-    let passing = directory.join("palisade-index-lock");
+    remove_marked(lock)?;
+    let passing = directory.join(PASSING);
     std::fs::write(&passing, MARK)?;
     let made = std::fs::hard_link(&passing, lock);
     remove(&passing)?;

@@ -33,6 +33,7 @@ mod pack;
 mod place;
 mod placing;
 mod progress;
+mod quarantine;
 mod refs;
 mod remotes;
 mod sandbox;

@@ -1,7 +1,7 @@
 //! Merges and replays commits without a working tree.
 
 use crate::facts::object;
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Invocation, Repository};
 use crate::refs::ObjectId;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -71,16 +71,20 @@ impl Repository {
     ) -> Result<ObjectId, GitError> {
         let [ours, theirs] = parents;
         let words = ["commit-tree", tree.as_str(), "-p", ours.as_str(), "-p", theirs.as_str(), "-m", message];
+        object("commit-tree", &self.with_identity(self.git(words)).text().await?)
+    }
+
+    /// By the user, or by us where git does not know the user.
+    pub(crate) fn with_identity<'g>(&self, mut git: Invocation<'g>) -> Invocation<'g> {
         let identity = self.identity();
-        let mut commit = self.git(words);
         if identity.name.is_empty() || identity.email.is_empty() {
             for role in ["AUTHOR", "COMMITTER"] {
-                commit = commit
+                git = git
                     .env(format!("GIT_{role}_NAME"), "palisade")
                     .env(format!("GIT_{role}_EMAIL"), "palisade@localhost");
             }
         }
-        object("commit-tree", &commit.text().await?)
+        git
     }
 
     /// Replays the commits between `base` and `tip` on another commit, each with its own author and message. `None` when

@@ -64,6 +64,11 @@ impl Repository {
 
     /// Whether the user has a repository in the same place that holds everything.
     async fn has_nested(&self, path: &ProjectPath, survey: &RepositorySurvey, refs: &SandboxRefs) -> bool {
+        // No sandbox's work can hold a `.git`, but it can hold the files of a repository without one: what has one is the
+        // user's.
+        if !self.directory().join(path.as_str()).join(".git").as_path().exists() {
+            return false;
+        }
         let look = async {
             let tree = HostTree::find(&self.program(), &self.directory().join(path.as_str())).await.ok()?;
             let known = tree.repository.host_refs(refs).await.ok()?;

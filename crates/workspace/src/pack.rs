@@ -1,20 +1,20 @@
 //! Objects in and out of a sandbox, as packs over its stream.
 //!
 //! The host says what it wants and what it has; git inside packs the rest, and host git unpacks it, checking every
-//! object. There is no negotiation and no transport program: both sides' refs are known before. What came counts only
-//! once everything that it leads to is there.
+//! object. There is no negotiation and no transport program: both sides' refs are known before. What came is kept apart
+//! (`quarantine`) until everything that it leads to is there.
 
 use crate::git::{GitError, Repository};
+use crate::quarantine::Quarantine;
 use crate::refs::ObjectId;
 use crate::sandbox::{SandboxError, SandboxRepository};
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// What a single object may take while it is put together: a few bytes can say how to make a very large one.
-const MEMORY: &str = "4g";
+/// What git may take while it puts objects together: a few bytes can say how to make many very large ones. Files above
+/// 512 MiB it does not hold in memory.
+const MAX_MEMORY: u64 = 4 << 30;
 /// As git does it: fewer objects become files of their own.
 const UNPACK_LIMIT: u32 = 100;
 /// `PACK`, a version and the number of objects.
@@ -51,34 +51,14 @@ pub enum ReceiveError {
 }
 
 impl Repository {
-    /// Brings objects of the sandbox into this repository. Nothing refers to them yet.
+    /// Brings objects of the sandbox into this repository, all of them or none. Nothing refers to them yet.
     pub(crate) async fn receive(
         &self,
         from: &SandboxRepository<'_>,
         request: &PackRequest,
     ) -> Result<(), ReceiveError> {
-        let mark = self.places().common.join("palisade-fetch");
-        let marked = || mark.metadata().and_then(|metadata| metadata.modified());
-        // One that was killed could not clear away after itself.
-        if let Ok(since) = marked() {
-            self.clear_away(since);
-        }
-        let made = std::fs::write(&mark, "");
-        let began = made.and_then(|()| marked()).unwrap_or_else(|_| SystemTime::now());
-        let received = self.receive_marked(from, request).await;
-        if received.is_err() {
-            self.clear_away(began);
-        }
-        // A mark that stays only has the next transfer look for leftovers.
-        let _ = std::fs::remove_file(&mark);
-        received
-    }
-
-    async fn receive_marked(
-        &self,
-        from: &SandboxRepository<'_>,
-        request: &PackRequest,
-    ) -> Result<(), ReceiveError> {
+        let io = |source| GitError::Io { what: "keep objects apart".into(), source };
+        let quarantine = Quarantine::begin(self).map_err(io)?;
         const PACK: [&str; 6] = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"];
         let revisions = request.revisions();
         let (mut writer, mut reader) = tokio::io::duplex(BUFFER);
@@ -89,14 +69,22 @@ impl Repository {
             drop(writer);
             sent
         };
-        let (sent, unpacked) = tokio::join!(send, self.unpack(&mut reader));
+        let unpack = self.unpack(&quarantine, &mut reader, from.limits().time);
+        let (sent, unpacked) = tokio::join!(send, unpack);
         // A sandbox that failed is why git got too little.
         sent?;
         unpacked?;
-        self.check_connected(&request.wanted).await
+        self.check_connected(&quarantine, &request.wanted).await?;
+        Ok(quarantine.release().map_err(io)?)
     }
 
-    async fn unpack(&self, pack: &mut (impl AsyncReadExt + Send + Unpin)) -> Result<(), ReceiveError> {
+    /// `time` is for git's own work, too: a small pack can hold more than a day's.
+    async fn unpack(
+        &self,
+        quarantine: &Quarantine,
+        pack: &mut (impl AsyncReadExt + Send + Unpin),
+        time: Duration,
+    ) -> Result<(), ReceiveError> {
         let mut header = [0; HEADER];
         match pack.read_exact(&mut header).await {
             Ok(_) => {}
@@ -111,7 +99,7 @@ impl Repository {
             0..UNPACK_LIMIT => &["unpack-objects", "-q", "--strict"],
             UNPACK_LIMIT.. => &["index-pack", "--stdin", "--fix-thin", "--strict"],
         };
-        let git = self.git(unpack.iter().copied()).env("GIT_ALLOC_LIMIT", MEMORY).without_limit();
+        let git = quarantine.seen_by(self.git(unpack.iter().copied())).memory(MAX_MEMORY).limit(time);
         match git.input(header).fed_from(pack).await {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -121,6 +109,9 @@ impl Repository {
                     GitError::Failed { said, .. } if !is_trouble_of_the_host(&said) => {
                         Err(ReceiveError::Objects(said))
                     }
+                    GitError::TooMuch { .. } => {
+                        Err(ReceiveError::Objects("an object takes more memory than git may have".into()))
+                    }
                     other => Err(other.into()),
                 }
             }
@@ -128,34 +119,13 @@ impl Repository {
     }
 
     /// Whether everything is there that these lead to.
-    async fn check_connected(&self, tips: &[ObjectId]) -> Result<(), ReceiveError> {
+    async fn check_connected(&self, quarantine: &Quarantine, tips: &[ObjectId]) -> Result<(), ReceiveError> {
         let question = ["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"];
         let tips: String = tips.iter().map(|id| format!("{id}\n")).collect();
-        match self.git(question).input(tips).bytes().await {
+        match quarantine.seen_by(self.git(question)).input(tips).bytes().await {
             Ok(_) => Ok(()),
             Err(GitError::Failed { said, .. }) => Err(ReceiveError::Objects(said)),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Removes what git leaves of a pack whose rest does not come: as much as the sandbox liked to send. Everything that
-    /// is newer than the transfer and that no process has open belongs to it.
-    fn clear_away(&self, since: SystemTime) {
-        let directory = self.places().common.join("objects/pack");
-        let mut unfinished: Vec<PathBuf> = Vec::new();
-        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp_")) {
-            let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            if changed.is_ok_and(|changed| changed >= since) {
-                unfinished.push(entry.path());
-            }
-        }
-        if unfinished.is_empty() {
-            return;
-        }
-        let open = open_files();
-        for path in unfinished.iter().filter(|path| !open.contains(*path)) {
-            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -172,11 +142,4 @@ fn is_trouble_of_the_host(message: &str) -> bool {
         "Cannot allocate memory",
     ];
     TROUBLES.iter().any(|trouble| message.contains(trouble))
-}
-
-/// The files that processes of this user have open.
-fn open_files() -> BTreeSet<PathBuf> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let descriptors = processes.filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok());
-    descriptors.flatten().flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
 }

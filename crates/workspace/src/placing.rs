@@ -1,8 +1,8 @@
 //! Puts files into the host's working tree, each in one step, and only where what stands there is what was seen before.
 //!
 //! A new file is exchanged with the old one. If what came out is not what was expected, the user has changed it in the
-//! meantime: it goes back, and the path is a conflict. Nothing is followed on the way, and everything can be undone
-//! until [`Placement::finish`].
+//! meantime: it goes back, and the path is a conflict. Nothing is followed on the way, and everything is undone that is
+//! not kept by [`Placement::finish`].
 
 use crate::host_files::Stamp;
 use palisade_host::beneath::{self, Missing};
@@ -24,7 +24,7 @@ pub(crate) struct Change {
     pub(crate) new: Option<PathBuf>,
 }
 
-/// Changes of a working tree that can still be undone.
+/// Changes of a working tree that are undone unless they are finished.
 #[derive(Debug)]
 pub(crate) struct Placement {
     root: OwnedFd,
@@ -241,9 +241,18 @@ impl Placement {
     }
 
     /// Keeps the changes. What the old files held is in git.
-    pub(crate) fn finish(self) {
-        for old in self.done.iter().filter_map(|done| done.old.as_ref()) {
+    pub(crate) fn finish(mut self) {
+        for old in std::mem::take(&mut self.done).into_iter().filter_map(|done| done.old) {
             let _ = std::fs::remove_file(old);
+        }
+    }
+}
+
+impl Drop for Placement {
+    fn drop(&mut self) {
+        while !self.done.is_empty() {
+            // The others go back all the same.
+            let _ = self.undo_last();
         }
     }
 }
@@ -389,6 +398,18 @@ mod tests {
             (Some("before"), Some("before"))
         );
         assert!(!scene.at("tree/a").exists());
+    }
+
+    #[test]
+    fn what_fails_half_way_is_taken_back() {
+        let scene = Scene::new();
+        fs::write(scene.at("tree/old"), "before").unwrap();
+        let mut placement = scene.begin();
+        assert_eq!(placement.place(&scene.change("old", Some("after"))).unwrap(), Placed::Done);
+        let lost = Change { path: "new".into(), expected: None, new: Some(scene.at("new/lost")) };
+        placement.place(&lost).unwrap_err();
+        drop(placement);
+        assert_eq!(scene.read("old").as_deref(), Some("before"));
     }
 
     #[test]

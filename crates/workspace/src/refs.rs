@@ -185,6 +185,13 @@ impl SandboxRefs {
         }
     }
 
+    /// Whether a name below [`SandboxRefs::all_waiting`] is one that [`SandboxRefs::waiting`] gives.
+    pub(crate) fn is_waiting_of(&self, branch: &BranchName, name: &str) -> bool {
+        let attempt = name.strip_prefix(&branch.as_str().replace('/', "-"));
+        let attempt = attempt.and_then(|rest| rest.strip_prefix('-'));
+        name == branch.as_str() || attempt.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
+
     /// The directory of the branches that show waiting commits.
     pub fn all_waiting(&self) -> String {
         format!("refs/heads/palisade/{}/", self.name)
@@ -202,13 +209,19 @@ impl SandboxRefs {
 }
 
 /// A name as one component of a ref: `a` and `a/b` can then stand beside each other, as files and directories cannot.
+/// It may be a path, which holds what git allows in no ref.
 pub(crate) fn component(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '%' => text.push_str("%25"),
-            '/' => text.push_str("%2f"),
-            other => text.push(other),
+    for (at, c) in name.char_indices() {
+        let is_misread = match c {
+            '.' => at == 0 || matches!(&name[at + 1..], "" | "lock") || name[at + 1..].starts_with('.'),
+            _ => c.is_control() || c.is_whitespace() || "%/~^:?*[\\{".contains(c),
+        };
+        if is_misread {
+            let mut bytes = [0; 4];
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| text.push_str(&format!("%{byte:02x}")));
+        } else {
+            text.push(c);
         }
     }
     if text.len() <= LONGEST {
@@ -298,6 +311,16 @@ mod tests {
         for name in &found {
             assert!(is_ref_name(name), "{name}");
             assert!(name.split('/').all(|part| part.len() < 250) && name.split('/').count() == 6, "{name}");
+        }
+    }
+
+    proptest! {
+        /// Paths of working trees hold anything.
+        #[test]
+        fn every_path_is_a_component_of_a_ref(path in "[ -~\u{e9}\u{2028}]{1,12}(\\.|\\.\\.|\\.lock|@\\{)?") {
+            let name = component(&path);
+            prop_assert!(is_ref_name(&format!("refs/palisade/{name}")), "{name:?}");
+            prop_assert!(!name.contains('/'), "{name:?}");
         }
     }
 

@@ -207,6 +207,11 @@ impl<'a> SandboxRepository<'a> {
         &self.directory
     }
 
+    /// How much the sandbox may send, and how long that may take.
+    pub(crate) fn limits(&self) -> TransferLimits {
+        self.limits
+    }
+
     /// Another repository of the same sandbox.
     #[must_use]
     pub fn at(&self, directory: impl Into<String>) -> SandboxRepository<'a> {

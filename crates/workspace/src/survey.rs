@@ -7,8 +7,14 @@ use std::collections::BTreeMap;
 
 /// Refs, tips and working trees that one repository may have.
 const MAX_ENTRIES: usize = 200_000;
-/// What is named for people only: the rest is counted.
+/// What is named for people only.
 const MAX_LEFT_OUT: usize = 10_000;
+/// As many as the guest looks at. Each gets a repository of its own on the host.
+const MAX_NESTED: usize = 64;
+/// Working trees of one repository that are looked at one by one; of the rest, only the commits matter.
+const MAX_TREES: usize = 200;
+/// Bytes of a text for people.
+const MAX_TEXT: usize = 1000;
 
 /// What all repositories of a sandbox hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,6 +125,21 @@ impl RepositorySurvey {
         self.refs.get(&format!("refs/remotes/host/{branch}"))
     }
 
+    /// Refs are files: no repository has one that lies in another, and no host could make both. The commits of such a
+    /// ref are kept without its name.
+    fn set_apart_impossible_refs(&mut self) {
+        let lies_in_another = |name: &String| {
+            let mut above = name.match_indices('/').map(|(end, _)| &name[..end]);
+            above.any(|directory| self.refs.contains_key(directory))
+        };
+        let impossible: Vec<String> =
+            self.refs.keys().filter(|name| lies_in_another(name)).cloned().collect();
+        for name in impossible {
+            let id = self.refs.remove(&name);
+            self.tips.extend(id.map(|id| (name, id)));
+        }
+    }
+
     pub fn tags(&self) -> impl Iterator<Item = (&str, &ObjectId)> {
         let refs = self.refs.iter();
         refs.filter_map(|(name, id)| Some((name.strip_prefix("refs/tags/")?, id)))
@@ -162,7 +183,7 @@ impl Survey {
                         repository.shallow = shallow;
                     }
                 }
-                b"left-out" => reader.left_out(&text(next()?), &text(next()?)),
+                b"left-out" => reader.left_out(next()?, next()?),
                 _ => return None,
             }
             if reader.entries > MAX_ENTRIES {
@@ -170,7 +191,9 @@ impl Survey {
                 return Some(Err(SandboxError::TooMany { what, most: MAX_ENTRIES }));
             }
         }
-        let survey = reader.survey;
+        let mut survey = reader.survey;
+        survey.main.set_apart_impossible_refs();
+        survey.nested.iter_mut().for_each(|nested| nested.repository.set_apart_impossible_refs());
         // The workspace itself comes first, and is a working tree.
         let is_main = survey.main_tree().is_some_and(|tree| tree.path.as_str() == workspace);
         is_main.then_some(Ok(survey))
@@ -198,12 +221,16 @@ impl Reader {
             self.current = Current::Main;
             return Some(());
         }
-        let path = text(path);
-        let Ok(path) = ProjectPath::new(&path) else {
+        let Ok(path) = ProjectPath::new(&text(path)) else {
             self.current = Current::Unnamed;
-            self.left_out(&path, "the path of this repository cannot be written down");
+            self.left_out(path, b"the path of this repository cannot be written down");
             return Some(());
         };
+        if self.survey.nested.len() >= MAX_NESTED {
+            self.current = Current::Unnamed;
+            self.left_out(path.as_str().as_bytes(), b"there are too many nested repositories");
+            return Some(());
+        }
         let has_own_work = match kind {
             b"nested" => true,
             b"plain" => false,
@@ -225,16 +252,16 @@ impl Reader {
 
     fn reference(&mut self, name: &[u8], object: &[u8]) -> Option<()> {
         self.entries += 1;
-        let (name, id) = (text(name), id(object)?);
+        let id = id(object)?;
         // What only we write inside is nothing of the sandbox's.
-        if name.starts_with("refs/palisade/") {
+        if name.starts_with(b"refs/palisade/") {
             return Some(());
         }
         if let Some(repository) = self.repository_mut() {
-            if is_ref_name(&name) {
-                repository.refs.insert(name, id);
-            } else {
-                repository.tips.push((printable(&name), id));
+            match std::str::from_utf8(name) {
+                Ok(name) if is_ref_name(name) => drop(repository.refs.insert(name.to_owned(), id)),
+                // Under a name that the host cannot have, only its commits matter.
+                _ => repository.tips.push((shown(name), id)),
             }
         }
         Some(())
@@ -242,7 +269,7 @@ impl Reader {
 
     fn stash(&mut self, object: &[u8], message: &[u8]) -> Option<()> {
         self.entries += 1;
-        let entry = StashEntry { id: id(object)?, message: printable(&text(message)) };
+        let entry = StashEntry { id: id(object)?, message: shown(message) };
         if let Some(repository) = self.repository_mut() {
             repository.stashes.push(entry);
         }
@@ -251,7 +278,7 @@ impl Reader {
 
     fn tip(&mut self, place: &[u8], object: &[u8]) -> Option<()> {
         self.entries += 1;
-        let tip = (printable(&text(place)), id(object)?);
+        let tip = (shown(place), id(object)?);
         if let Some(repository) = self.repository_mut() {
             repository.tips.push(tip);
         }
@@ -267,14 +294,16 @@ impl Reader {
             (commit, files) => Some(Snapshot { commit: id(commit)?, files: id(files)? }),
         };
         let branch = BranchName::new(&text(branch)).ok();
-        let operations = text(operations);
-        let operations = operations.split(',').filter(|word| !word.is_empty()).map(printable).collect();
+        let operations = shown(operations);
+        let operations = operations.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         let path = GuestPath::new(text(path));
         let Some(repository) = self.repository_mut() else { return Some(()) };
         match path {
-            Ok(path) => repository.trees.push(TreeSurvey { path, branch, head, snapshot, operations }),
+            Ok(path) if repository.trees.len() < MAX_TREES => {
+                repository.trees.push(TreeSurvey { path, branch, head, snapshot, operations })
+            }
             // Its commits and snapshot are recorded all the same.
-            Err(_) => {
+            _ => {
                 let ids = head.into_iter().chain(snapshot.map(|snapshot| snapshot.commit));
                 repository.tips.extend(ids.map(|id| ("a working tree".to_owned(), id)));
             }
@@ -307,9 +336,9 @@ impl Reader {
         Some(())
     }
 
-    fn left_out(&mut self, path: &str, reason: &str) {
+    fn left_out(&mut self, path: &[u8], reason: &[u8]) {
         if self.survey.left_out.len() < MAX_LEFT_OUT {
-            let entry = LeftOut { path: printable(path), reason: printable(reason) };
+            let entry = LeftOut { path: shown(path), reason: shown(reason) };
             self.survey.left_out.push(entry);
         }
     }
@@ -317,6 +346,11 @@ impl Reader {
 
 fn text(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()
+}
+
+/// A text for people, as long as one that they read.
+fn shown(word: &[u8]) -> String {
+    printable(&text(&word[..word.len().min(MAX_TEXT)]))
 }
 
 fn id(word: &[u8]) -> Option<ObjectId> {
@@ -369,6 +403,35 @@ mod tests {
         assert_eq!(nested, [("sub/nested", true), ("clone", false)]);
         let left_out: Vec<&str> = survey.left_out.iter().map(|left_out| left_out.path.as_str()).collect();
         assert_eq!(left_out, ["../out", "GIT~1"]);
+    }
+
+    #[test]
+    fn more_than_a_host_can_have_is_set_apart() {
+        let a = "a".repeat(40);
+        let mut words: Vec<String> = ["repository", "", "main"].map(str::to_owned).to_vec();
+        let mut add = |record: &[&str]| words.extend(record.iter().map(|word| (*word).to_owned()));
+        for name in ["refs/heads/a", "refs/heads/a/b", "refs/heads/a/b/c", "refs/heads/ab"] {
+            add(&["ref", name, &a]);
+        }
+        add(&["stash", &a, &"\u{1}".repeat(MAX_TEXT + 1)]);
+        for number in 0..=MAX_TREES {
+            let path = if number == 0 { "/workspace".to_owned() } else { format!("/{number}") };
+            add(&["tree", &path, "main", &a, "", "", ""]);
+        }
+        for number in 0..=MAX_NESTED {
+            add(&["repository", &number.to_string(), "nested"]);
+        }
+        let survey = parse(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        let refs: Vec<&str> = survey.main.refs.keys().map(String::as_str).collect();
+        assert_eq!(refs, ["refs/heads/a", "refs/heads/ab"]);
+        let tips: Vec<&str> = survey.main.tips.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(tips, ["a working tree", "refs/heads/a/b", "refs/heads/a/b/c"]);
+        assert_eq!(survey.main.stashes[0].message, "\\u{1}".repeat(MAX_TEXT));
+        assert_eq!((survey.main.trees.len(), survey.nested.len()), (MAX_TREES, MAX_NESTED));
+        assert_eq!(survey.left_out.len(), 1);
+        let endless = format!("tip\0\0{a}\0").repeat(MAX_ENTRIES + 1);
+        let refused = Survey::parse(endless.as_bytes(), "/workspace").unwrap();
+        assert!(matches!(refused, Err(SandboxError::TooMany { .. })));
     }
 
     #[test]

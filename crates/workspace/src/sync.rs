@@ -1,7 +1,8 @@
 //! Brings the work of a sandbox into the user's branches and working trees, after it was archived.
 //!
-//! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). Refs move
-//! at the end, together: the branches, and the memory of what both sides have in common.
+//! Every branch of the sandbox is decided for itself (`commits`), every working tree path by path (`files`). The refs of
+//! a working tree move right after its files, together: the branch, and the memory of what both sides have in common.
+//! All others move at the end.
 
 use crate::archive::files_name;
 use crate::autorun::Autorun;
@@ -155,8 +156,16 @@ pub struct TreeOutcome {
     pub files: FilesOutcome,
     /// Where its files are archived: `git show ARCHIVE/PATH` shows one.
     pub archive: Option<String>,
+}
+
+impl TreeOutcome {
     /// Written files that run by themselves.
-    pub autorun: Vec<Autorun>,
+    pub fn autorun(&self) -> &[Autorun] {
+        match &self.files {
+            FilesOutcome::Applied { report, .. } => &report.autorun,
+            _ => &[],
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,6 +281,7 @@ impl SyncRun<'_> {
     pub(crate) async fn run(&self) -> Result<SyncReport, NotUsable> {
         let mut progress = Progress::default();
         if self.mode == Execution::Apply {
+            self.repository().clear_leftovers().await?;
             self.make_room(&mut progress).await?;
         }
         let mut plans = Vec::new();
@@ -289,16 +299,23 @@ impl SyncRun<'_> {
             self.finish_branch(plan, &mut progress).await?;
         }
         self.list_the_rest(&mut progress).await?;
-        let Progress { transaction, report, written } = progress;
+        self.move_refs(&mut progress).await?;
         if self.mode == Execution::Apply {
-            let reason = format!("palisade: work of {}", self.refs.name());
-            transaction.commit(self.repository(), &reason).await?;
-            for written in &written {
+            for written in &progress.written {
                 WritingNote::clear(written, self.refs.id());
             }
             fault::at(Step::SyncMoved).map_err(|source| GitError::Io { what: "carry on".into(), source })?;
         }
-        Ok(report)
+        Ok(progress.report)
+    }
+
+    /// Makes the changes of refs so far.
+    async fn move_refs(&self, progress: &mut Progress) -> Result<(), GitError> {
+        if self.mode == Execution::Plan {
+            return Ok(());
+        }
+        let reason = format!("palisade: work of {}", self.refs.name());
+        std::mem::take(&mut progress.transaction).commit(self.repository(), &reason).await
     }
 
     /// What both sides had in common, as this repository remembers it, or else as the sandbox says.
@@ -323,7 +340,7 @@ impl SyncRun<'_> {
         tip: &ObjectId,
         progress: &mut Progress,
     ) -> Result<Option<BranchPlan>, GitError> {
-        let host = self.known.branch(name);
+        let host = self.known.branch(name).filter(|_| !self.is_reserved(name));
         let waiting = WaitingBranch::find(self.known, self.refs, name);
         if waiting.is_none() && host != Some(tip) && self.is_unmoved(name, tip) {
             return Ok(None);
@@ -334,8 +351,12 @@ impl SyncRun<'_> {
             && waiting.is_settled(self.repository(), host).await?
         {
             // The user has merged it, or has decided against it.
-            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            self.clear_waiting(waiting, progress).await?;
             self.remember(progress, name, host, tip);
+            return Ok(None);
+        }
+        if host.is_none() && memory.is_none() && waiting.as_ref().is_some_and(|it| it.stands_for(tip)) {
+            // It was made under the name of one that waits, because its own was not free.
             return Ok(None);
         }
         let sent = self.known.get(&self.refs.base_sent(name));
@@ -346,8 +367,8 @@ impl SyncRun<'_> {
             if host == Some(tip) || memory.as_ref().is_none_or(|memory| memory.sandbox != *tip) {
                 self.remember(progress, name, host, tip);
             }
-            if let Some(waiting) = waiting {
-                progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            if let Some(waiting) = &waiting {
+                self.clear_waiting(waiting, progress).await?;
             }
         }
         Ok(Some(BranchPlan {
@@ -363,6 +384,18 @@ impl SyncRun<'_> {
             outcome: CommitsOutcome::Nothing,
             became: None,
         }))
+    }
+
+    /// Whether a branch has a name that shows waiting work of this sandbox or another, and did not go in under it: what
+    /// the host has there is nothing that a sandbox may move.
+    fn is_reserved(&self, name: &BranchName) -> bool {
+        name.is_ours() && self.known.get(&self.refs.base_sent(name)).is_none()
+    }
+
+    async fn clear_waiting(&self, waiting: &WaitingBranch, progress: &mut Progress) -> Result<(), GitError> {
+        let checked_out = self.host.checked_out().await?;
+        progress.report.removed_branches.extend(waiting.clear(&checked_out, &mut progress.transaction));
+        Ok(())
     }
 
     /// Whether a branch of the sandbox is where the host put it, so that there is nothing to decide.
@@ -405,45 +438,32 @@ impl SyncRun<'_> {
             let key = if number == 0 { MAIN } else { tree.path.as_str() };
             let plan = plans.iter_mut().find(|plan| tree.branch.as_ref() == Some(&plan.name));
             done.extend(tree.branch.clone());
-            if let Some(files) = self.apply_tree(tree, key, plan, progress).await? {
+            let files = self.apply_tree(tree, key, plan, progress).await?;
+            // A working tree and its branch change together, whatever becomes of the others.
+            self.move_refs(progress).await?;
+            if let Some(files) = files {
                 let (path, branch) = (tree.path.clone(), tree.branch.clone());
                 let archive =
                     tree.snapshot.as_ref().and_then(|snapshot| self.known.archive_of(&snapshot.commit));
                 let archive = archive.map(|archive| format!("{archive}:{}", files_name(number)));
-                let autorun = self.autorun_of_files(tree, &files).await?;
-                progress.report.trees.push(TreeOutcome { path, branch, files, archive, autorun });
+                progress.report.trees.push(TreeOutcome { path, branch, files, archive });
             }
         }
         // Branches that are checked out on the host and in no selected working tree of the sandbox.
         for plan in plans.iter_mut().filter(|plan| !done.contains(&plan.name)) {
             if let Some(host) = self.host_tree(&plan.name).await? {
                 self.apply_commits(&host, plan, progress).await?;
+                self.move_refs(progress).await?;
             }
         }
         Ok(())
     }
 
-    /// Which of the files that were written run by themselves.
-    async fn autorun_of_files(
-        &self,
-        tree: &TreeSurvey,
-        files: &FilesOutcome,
-    ) -> Result<Vec<Autorun>, GitError> {
-        let (FilesOutcome::Applied { report, .. }, Some(head), Some(snapshot)) =
-            (files, &tree.head, &tree.snapshot)
-        else {
-            return Ok(Vec::new());
-        };
-        if report.written.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut found = self.repository().autorun(head, &snapshot.files).await?;
-        found.retain(|autorun| report.written.contains(&autorun.path));
-        Ok(found)
-    }
-
     /// The working tree of the user's that has a branch checked out.
     async fn host_tree(&self, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
+        if self.is_reserved(branch) {
+            return Ok(None);
+        }
         if self.host.branch.as_ref() == Some(branch) {
             return Ok(Some(self.host.clone()));
         }
@@ -475,13 +495,16 @@ impl SyncRun<'_> {
         };
         if let Some(operation) = host.operation {
             if let Some(plan) = plan
-                && plan.new.is_some()
+                && plan.decision != CommitDecision::Nothing
             {
                 self.wait(plan, WhyWaiting::HostBusy(operation), progress).await?;
             }
             return waiting(WhyFilesWait::HostBusy(operation));
         }
         let (Some(sandbox_commit), Some(host_commit)) = (&tree.head, &host.head) else {
+            if let Some(plan) = plan {
+                self.apply_commits(&host, plan, progress).await?;
+            }
             return waiting(WhyFilesWait::NoCommit);
         };
         if let Some(operation) = tree.operations.first() {
@@ -511,7 +534,11 @@ impl SyncRun<'_> {
             merge: self.options.merge,
             sandbox_id: self.refs.id().clone(),
         };
-        let report = self.move_tree(&host, work, plan, progress).await?;
+        // Before anything has changed: git may find too much to look at.
+        let mut autorun = repository.autorun(&work.base, &work.sandbox).await?;
+        let mut report = self.move_tree(&host, work, plan, progress).await?;
+        autorun.retain(|file| report.written.binary_search(&file.path).is_ok());
+        report.autorun = autorun;
         if let Some(base) = &report.base
             && self.known.get(&self.refs.base_files(key)) != Some(base)
         {
@@ -705,11 +732,13 @@ impl SyncRun<'_> {
         theirs: &ObjectId,
     ) -> Result<(), GitError> {
         let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
-        let merge = ["merge", "--no-ff", "--no-edit", "--no-verify", "-m", &message, theirs.as_str()];
+        // Changes of the user's stay where they are, also those that git would stash meanwhile.
+        const MERGE: [&str; 6] = ["merge", "--no-ff", "--no-edit", "--no-verify", "--no-autostash", "-m"];
+        let merge = MERGE.into_iter().chain([message.as_str(), theirs.as_str()]);
         // Files of the sandbox may have been written by now that the user's configuration includes.
         let repository = host.repository.guarded_again().await?;
         // It fails in any case: because of the conflicts, or because changes of the user's are in the way.
-        repository.git(merge).succeeds().await?;
+        repository.with_identity(repository.git(merge)).succeeds().await?;
         let question = ["diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff"];
         let (_, conflicts) = repository.git(question).words().await?;
         if let CommitsOutcome::Waiting(waiting) = &mut plan.outcome
@@ -783,7 +812,7 @@ impl SyncRun<'_> {
         progress.transaction.set(&plan.name.full(), &new, expected);
         self.remember(progress, &plan.name, Some(&new), &plan.sandbox);
         if let Some(waiting) = WaitingBranch::find(self.known, self.refs, &plan.name) {
-            progress.report.removed_branches.extend(waiting.clear(&mut progress.transaction));
+            self.clear_waiting(&waiting, progress).await?;
         }
         // So that nothing moves it again.
         plan.new = None;
@@ -826,7 +855,9 @@ impl SyncRun<'_> {
     async fn create_branch(&self, plan: &mut BranchPlan, progress: &mut Progress) -> Result<(), GitError> {
         let count =
             self.repository().count(&[&plan.sandbox], &[], &["--branches", "--remotes", "--tags"]).await?;
-        if self.known.is_free(&plan.name) {
+        let is_free = self.known.is_free(&plan.name)
+            && !self.repository().is_abbreviated_id(plan.name.as_str()).await?;
+        if is_free {
             let name = plan.name.to_string();
             progress.transaction.set(&plan.name.full(), &plan.sandbox, Expected::Absent);
             self.remember(progress, &plan.name, Some(&plan.sandbox), &plan.sandbox);
@@ -862,8 +893,14 @@ impl SyncRun<'_> {
             let made = self.options.tags == TagMode::Create
                 && !self.known.has(&full)
                 && !self.known.is_shadowed(name)
-                && self.known.fits(&full);
+                && self.known.fits(&full)
+                // A name that is none for a branch can be misread as an option, or is too long for a file.
+                && BranchName::new(name).is_ok_and(|name| !name.is_ours())
+                && !self.repository().is_abbreviated_id(name).await?;
             if made {
+                if let (Execution::Apply, Some(archive)) = (self.mode, self.known.archive_of(id)) {
+                    self.repository().make_archived_tag(archive, id).await?;
+                }
                 progress.transaction.set(&full, id, Expected::Absent);
             }
             progress.report.tags.push(TagReport { name: name.to_owned(), id: id.clone(), made });

@@ -4,15 +4,17 @@
 //! put into it, one by one and all of a commit's or none. What is decided twice over the same state is decided the same
 //! way, so a run that was killed at any point is finished by the next.
 
+use crate::autorun::Autorun;
 use crate::files::{Content, FileDecision, HostFile, PathFacts};
 use crate::git::{GitError, Repository};
 use crate::host_files::FoundFiles;
-use crate::index_lock::LockedIndex;
+use crate::index_lock::{LockedIndex, remove_leftovers};
 use crate::placing::{Change, Placed, Placement};
 use crate::refs::ObjectId;
 use crate::sync::MergeMode;
 use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
 use palisade_core::SandboxId;
+use palisade_host::beneath::{self, Missing};
 use palisade_host::fault::{self, Step};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -71,6 +73,8 @@ pub struct TreeReport {
     pub conflicts: Vec<PathBuf>,
     /// Waiting for commits that wait.
     pub waiting: Vec<PathBuf>,
+    /// Files that run by themselves among those that were written.
+    pub autorun: Vec<Autorun>,
     /// What both sides have in common from now on, if that has changed.
     pub(crate) base: Option<ObjectId>,
 }
@@ -264,7 +268,8 @@ impl TreePlan {
             }
         }
         for path in refused {
-            if self.facts.get(&path).is_some_and(PathFacts::is_committed_change) {
+            let is_committed = self.facts.get(&path).is_some_and(PathFacts::is_committed_change);
+            if is_committed && !self.blocking.contains(&path) {
                 self.blocking.push(path.clone());
             }
             self.decisions.insert(path, FileDecision::Conflict);
@@ -367,6 +372,7 @@ impl TreePlan {
         repository: &Repository,
         max_bytes: u64,
     ) -> Result<Applied, GitError> {
+        repository.clear_leftovers().await?;
         if !self.blocking.is_empty() && self.moves_commits() {
             return Ok(Applied::Blocked(self.blocking));
         }
@@ -377,7 +383,7 @@ impl TreePlan {
         }
         self.check_size(repository, max_bytes).await?;
         let index = LockedIndex::take(repository).await?;
-        let stage = Stage::make(repository).await?;
+        let stage = Stage::make(repository)?;
         WritingNote::write(repository, &self.work)?;
         fault::at(Step::SyncStaged).map_err(step)?;
         self.stage_files(repository, &index, &stage).await?;
@@ -548,8 +554,8 @@ impl TreePlan {
         let links =
             self.facts.iter().filter(|(path, facts)| facts.is_committed_change() && self.is_gitlink(path));
         for (path, _) in links {
-            let root = palisade_host::beneath::root(root)?;
-            palisade_host::beneath::enter(root.as_fd(), path, palisade_host::beneath::Missing::Make)?;
+            let root = beneath::root(root)?;
+            beneath::enter(root.as_fd(), path, Missing::Make)?;
         }
         Ok(())
     }
@@ -652,19 +658,19 @@ struct Stage {
 impl Stage {
     const NAME: &str = "palisade-stage";
 
-    async fn make(repository: &Repository) -> Result<Self, GitError> {
+    /// In the git directory, or in the working tree where that is on another file system.
+    fn at(repository: &Repository) -> PathBuf {
         let (own, root) = (&repository.places().own, repository.directory().as_path());
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
         let near = match (device(own), device(root)) {
             (Ok(own), Ok(root)) => own == root,
             _ => true,
         };
-        let directory = if near { own.join(Self::NAME) } else { root.join(format!(".{}", Self::NAME)) };
-        if directory.exists() {
-            rescue(repository, &directory).await?;
-            palisade_host::tree::remove(&directory).map_err(place)?;
-        }
-        let stage = Self { directory };
+        if near { own.join(Self::NAME) } else { root.join(format!(".{}", Self::NAME)) }
+    }
+
+    fn make(repository: &Repository) -> Result<Self, GitError> {
+        let stage = Self { directory: Self::at(repository) };
         for directory in [stage.committed(), stage.uncommitted(), stage.parked()] {
             std::fs::create_dir_all(directory).map_err(place)?;
         }
@@ -695,37 +701,78 @@ impl Drop for Stage {
     }
 }
 
-/// A run that was killed may have left a file of the user's that it had just taken out. What git does not know of is
-/// put beside the user's own files; the rest is in git.
-async fn rescue(repository: &Repository, stage: &Path) -> Result<(), GitError> {
-    let mut files = Vec::new();
-    for part in ["committed", "uncommitted", "parked"] {
-        let mut pending = vec![stage.join(part)];
-        while let Some(directory) = pending.pop() {
-            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => pending.push(entry.path()),
-                    Ok(kind) if kind.is_file() => files.push((part, entry.path())),
-                    _ => {}
+impl Repository {
+    /// Removes what a run that was killed has left: its lock, and files that it was about to place. The caller holds the
+    /// repository's lock.
+    pub(crate) async fn clear_leftovers(&self) -> Result<(), GitError> {
+        remove_leftovers(self)?;
+        let stage = Stage::at(self);
+        if stage.is_dir() {
+            self.rescue(&stage).await?;
+            palisade_host::tree::remove(&stage).map_err(place)?;
+        }
+        Ok(())
+    }
+
+    /// A run that was killed may have left a file of the user's that it had just taken out. What git does not know of is
+    /// put beside the user's own files; the rest is in git.
+    async fn rescue(&self, stage: &Path) -> Result<(), GitError> {
+        let mut files = Vec::new();
+        for part in ["committed", "uncommitted", "parked"] {
+            let mut pending = vec![stage.join(part)];
+            while let Some(directory) = pending.pop() {
+                for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                    match entry.file_type() {
+                        Ok(kind) if kind.is_dir() => pending.push(entry.path()),
+                        Ok(kind) if kind.is_file() || kind.is_symlink() => files.push((part, entry.path())),
+                        _ => {}
+                    }
                 }
             }
         }
-    }
-    for (part, path) in files {
-        let hash = ["hash-object".into(), "--no-filters".into(), "--".into(), path.clone().into_os_string()];
-        let id = repository.git(hash).text().await?;
-        if repository.git(["cat-file", "-e", &id]).succeeds().await? {
-            continue;
+        for (part, path) in files {
+            let relative = path.strip_prefix(stage.join(part)).unwrap_or(&path);
+            let relative = if part == "parked" { Path::new("removed-file") } else { relative };
+            let Some(id) = self.unknown_id(&path, relative).await? else { continue };
+            let saved = self.save(&path, relative, &id[..10.min(id.len())]).map_err(place)?;
+            tracing::warn!(file = %saved.display(), "an interrupted sync had taken out this file");
         }
-        let relative = path.strip_prefix(stage.join(part)).unwrap_or(&path);
-        let mut name = if part == "parked" { "removed-file".into() } else { relative.as_os_str().to_owned() };
-        name.push(format!(".palisade-saved-{}", &id[..10.min(id.len())]));
-        let target = repository.directory().as_path().join(name);
-        if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent).map_err(place)?;
-        }
-        tracing::warn!(file = %target.display(), "an interrupted sync had taken out this file");
-        std::fs::rename(&path, target).map_err(place)?;
+        Ok(())
     }
-    Ok(())
+
+    /// The id of a file or link that git does not have, neither as it is nor as it would be recorded at a path.
+    async fn unknown_id(&self, file: &Path, recorded_at: &Path) -> Result<Option<String>, GitError> {
+        let mut at = std::ffi::OsString::from("--path=");
+        at.push(recorded_at);
+        let hashes = match std::fs::read_link(file) {
+            Ok(target) => vec![self.git(["hash-object", "--stdin"]).input(target.as_os_str().as_bytes())],
+            Err(_) => [at, "--no-filters".into()]
+                .map(|how| self.git(["hash-object".into(), how, "--".into(), file.as_os_str().to_owned()]))
+                .into(),
+        };
+        let mut id = None;
+        for hash in hashes {
+            let found = hash.text().await?;
+            if self.git(["cat-file", "-e", &found]).succeeds().await? {
+                return Ok(None);
+            }
+            id = Some(found);
+        }
+        Ok(id)
+    }
+
+    /// Puts a file of the user's beside the place that it was taken from, or at the top where a link leads elsewhere by
+    /// now.
+    fn save(&self, file: &Path, relative: &Path, suffix: &str) -> std::io::Result<PathBuf> {
+        let root = beneath::root(self.directory().as_path())?;
+        let above = relative.parent().unwrap_or(Path::new(""));
+        let (above, parent) = match beneath::enter(root.as_fd(), above, Missing::Make) {
+            Ok(parent) => (above, parent),
+            Err(_) => (Path::new(""), root),
+        };
+        let mut name = relative.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".palisade-saved-{suffix}"));
+        rustix::fs::renameat(rustix::fs::CWD, file, &parent, &name)?;
+        Ok(above.join(name))
+    }
 }

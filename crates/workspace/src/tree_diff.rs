@@ -75,10 +75,19 @@ impl Repository {
         Ok(self.answers().remember_difference(from, to, found))
     }
 
-    /// What is staged: the paths in which the index differs from a commit. Unmerged paths have no `after`.
+    /// What is staged: the paths in which the index differs from a commit. Unmerged paths have no `after`. A file that was
+    /// only announced (`git add --intent-to-add`) has nothing staged.
     pub(crate) async fn staged(&self, commit: &ObjectId) -> Result<Vec<TreeChange>, GitError> {
-        let options = ["diff-index", "--cached", "-z", "--raw", "--no-renames", "--full-index"];
-        let arguments = options.into_iter().chain([commit.as_str(), "--"]);
+        const DIFF: [&str; 7] = [
+            "diff-index",
+            "--cached",
+            "--ita-invisible-in-index",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--full-index",
+        ];
+        let arguments = DIFF.into_iter().chain([commit.as_str(), "--"]);
         let answer = self.git(arguments).env("GIT_OPTIONAL_LOCKS", "0").bytes().await?;
         parse(&answer).ok_or_else(|| unknown_format("diff-index"))
     }

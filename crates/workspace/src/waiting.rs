@@ -31,7 +31,10 @@ impl WaitingBranch {
         let memory = [refs.base_waiting(branch), refs.base_waiting_for(branch)];
         let (shown, stands_for) = (known.get(&memory[0])?.clone(), known.get(&memory[1])?.clone());
         let waiting = refs.all_waiting();
-        let exact = known.below(&waiting).find(|(_, id)| **id == shown);
+        // Another branch's may be at the same commit.
+        let exact = known.below(&waiting).find(|(name, id)| {
+            **id == shown && refs.is_waiting_of(branch, name.trim_start_matches(&waiting))
+        });
         let found = match exact {
             Some((name, id)) => Some((name.to_owned(), id.clone())),
             // The user may have moved it.
@@ -61,13 +64,17 @@ impl WaitingBranch {
         }
     }
 
-    /// Forgets it. The branch goes if it is where a sync has put it; its short name.
-    pub(crate) fn clear(&self, transaction: &mut RefTransaction) -> Option<String> {
+    /// Forgets it. The branch goes if it is where a sync has put it, and checked out nowhere; its short name.
+    pub(crate) fn clear(
+        &self,
+        checked_out: &[BranchName],
+        transaction: &mut RefTransaction,
+    ) -> Option<String> {
         for reference in &self.memory {
             transaction.delete(reference, Expected::Anything);
         }
         let (Some(reference), Some(now)) = (&self.reference, &self.now) else { return None };
-        if *now != self.shown {
+        if *now != self.shown || checked_out.iter().any(|branch| branch.full() == *reference) {
             return None;
         }
         transaction.delete(reference, Expected::At(now));

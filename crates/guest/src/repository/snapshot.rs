@@ -41,6 +41,8 @@ pub(crate) fn record(
     status: &Status,
 ) -> Result<(Option<Snapshot>, Vec<LeftOut>), GitFailure> {
     let scratch = tree.scratch().map_err(|error| broken("make a place for the snapshot", &error))?;
+    // Two that look at the same working tree at once would write each other's index.
+    let _turn = take_turn(&scratch).map_err(|error| broken("wait for another look", &error))?;
     let fingerprint = Fingerprint::take(tree, status);
     if let Some(known) = fingerprint.remembered(&scratch)
         && git.run(&["cat-file", "-e", &known.commit]).is_ok()
@@ -56,6 +58,13 @@ pub(crate) fn record(
         _ => {}
     }
     Ok((snapshot, left_out))
+}
+
+/// Waits until no other process works in the scratch directory. The kernel gives it back when the process ends.
+fn take_turn(scratch: &Path) -> io::Result<fs::File> {
+    let file = fs::File::options().create(true).truncate(false).write(true).open(scratch.join("turn"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn broken(what: &str, error: &io::Error) -> GitFailure {

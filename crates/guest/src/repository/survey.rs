@@ -91,7 +91,8 @@ enum Kind {
 
 /// What one repository holds.
 struct Repository {
-    refs: Vec<(String, String)>,
+    /// By name. Git allows any bytes but a few in one.
+    refs: Vec<(Vec<u8>, String)>,
     stashes: Vec<(String, String)>,
     tips: Vec<(String, String)>,
     trees: Vec<TreeState>,
@@ -123,7 +124,7 @@ impl Repository {
             let looks: Vec<_> = trees.iter().map(|tree| scope.spawn(|| TreeState::look(tree))).collect();
             let reflog = scope.spawn(|| reflog_tips(&git));
             let refs = refs(&git)?;
-            let stashes = match refs.iter().find(|(name, _)| name == "refs/stash") {
+            let stashes = match refs.iter().find(|(name, _)| name == b"refs/stash") {
                 Some((_, newest)) => stashes(&git, newest)?,
                 None => Vec::new(),
             };
@@ -171,7 +172,7 @@ impl Repository {
             records.add(&[b"push", remote, target, id, force]);
         }
         for (name, id) in &self.refs {
-            records.add(&[b"ref", name.as_bytes(), id.as_bytes()]);
+            records.add(&[b"ref", name, id.as_bytes()]);
         }
         for (id, message) in &self.stashes {
             records.add(&[b"stash", id.as_bytes(), message.as_bytes()]);
@@ -233,16 +234,27 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
 }
 
-pub(crate) fn refs(git: &Git) -> Result<Vec<(String, String)>, GitFailure> {
+pub(crate) fn refs(git: &Git) -> Result<Vec<(Vec<u8>, String)>, GitFailure> {
     let answer = git.run(&["for-each-ref", "--format=%(objectname) %(refname)"])?;
-    let refs = lines(&answer.output).filter_map(|line| line.split_once(' '));
-    Ok(refs.filter(|(id, _)| is_id(id)).map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
+    let mut refs = Vec::new();
+    for line in answer.output.split(|byte| *byte == b'\n') {
+        let mut words = line.splitn(2, |byte| *byte == b' ');
+        if let (Some(id), Some(name)) = (words.next(), words.next())
+            && let Ok(id) = std::str::from_utf8(id)
+            && is_id(id)
+        {
+            refs.push((name.to_owned(), id.to_owned()));
+        }
+    }
+    Ok(refs)
 }
 
 /// All entries, the newest first: a fetch of the ref itself would bring only that one.
 fn stashes(git: &Git, newest: &str) -> Result<Vec<(String, String)>, GitFailure> {
     let answer = git.run(&["log", "--walk-reflogs", "--format=%H %gs", "refs/stash", "--"])?;
-    let entries = lines(&answer.output).filter_map(|line| line.split_once(' ').or(Some((line, ""))));
+    // A message is in whatever encoding the commit's is.
+    let text = String::from_utf8_lossy(&answer.output);
+    let entries = text.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));
     let mut stashes: Vec<(String, String)> = entries
         .filter(|(id, _)| is_id(id))
         .map(|(id, message)| (id.to_owned(), message.to_owned()))
@@ -271,7 +283,7 @@ fn reflog_tips(git: &Git) -> Vec<String> {
 }
 
 /// Whether a repository has commits that none of its remotes had.
-pub(crate) fn has_own_commits(git: &Git, refs: &[(String, String)]) -> bool {
+pub(crate) fn has_own_commits(git: &Git, refs: &[(Vec<u8>, String)]) -> bool {
     if refs.is_empty() {
         return false;
     }

@@ -7,17 +7,20 @@ use crate::git::{GitError, Repository};
 use crate::host_refs::HostRefs;
 use crate::pack::{PackRequest, ReceiveError};
 use crate::refs::{ObjectId, SandboxRefs};
-use crate::sandbox::SandboxRepository;
-use crate::survey::{LeftOut, RepositorySurvey};
+use crate::sandbox::{SandboxError, SandboxRepository};
+use crate::survey::{LeftOut, RepositorySurvey, Snapshot, StashEntry, TreeSurvey};
 use crate::transaction::{Expected, RefTransaction};
 use crate::tree_diff::TreeEntry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// When git does not take some object, so many entries are tried one by one.
-const MAX_SINGLE_TRIES: usize = 500;
+/// When git does not take some object, so many times a part of the entries is tried by itself.
+const MAX_TRIES: usize = 1000;
+
+/// In the message of an archive's commit, names what it was made for and cannot have as a parent.
+pub(crate) const HELD_OBJECT: &str = "Held-object";
 
 /// What an archive is of, and why it is made.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +73,8 @@ impl Repository {
     ) -> Result<ArchiveOutcome, ReceiveError> {
         let entries = self.new_entries(survey, known).await?;
         if entries.is_empty() {
-            return Ok(ArchiveOutcome::default());
+            let (_, _, refused) = self.check_claims(survey, known, subject.refs, entries).await?;
+            return Ok(ArchiveOutcome { archive: None, refused });
         }
         let files = |entry: &ManifestEntry| survey.files_of(entry).cloned();
         let wanted = |entries: &[ManifestEntry]| -> Vec<ObjectId> {
@@ -85,19 +89,23 @@ impl Repository {
         common.dedup();
         drop(held);
 
-        let request = PackRequest { wanted: wanted(&entries), known: common.clone() };
-        let (entries, refused) = match self.receive(from, &request).await {
+        let mut request = PackRequest { wanted: wanted(&entries), known: common };
+        let (entries, mut refused) = match self.receive_from(from, &mut request).await {
             Ok(()) => (entries, Vec::new()),
-            Err(ReceiveError::Objects(reason)) => {
-                tracing::warn!(reason, "git does not take all objects; they are tried one by one");
-                self.receive_singly(from, entries, common, &wanted).await?
+            Err(error) => {
+                let reason = about_objects(error)?;
+                tracing::warn!(reason, "git does not take all objects; they are tried in parts");
+                self.receive_in_parts(from, (entries, reason), request.known, &wanted).await?
             }
-            Err(error) => return Err(error),
         };
+        let (entries, types, wrong) = self.check_claims(survey, known, subject.refs, entries).await?;
+        let is_named = |claim: &Refused, refused: &[Refused]| refused.iter().any(|it| it.id == claim.id);
+        let wrong: Vec<Refused> = wrong.into_iter().filter(|claim| !is_named(claim, &refused)).collect();
+        refused.extend(wrong);
         if entries.is_empty() {
             return Ok(ArchiveOutcome { archive: None, refused });
         }
-        let archive = self.write_archive(survey, known, subject, entries).await?;
+        let archive = self.write_archive(survey, known, subject, entries, &types).await?;
         let tips = archive.entries.iter().map(|entry| entry.id.clone());
         known.add_archive(&archive.reference, archive.number, tips);
         Ok(ArchiveOutcome { archive: Some(archive), refused })
@@ -145,34 +153,112 @@ impl Repository {
         Ok(found.filter_map(|(id, kind)| Some((ObjectId::parse(id)?, kind.to_owned()))).collect())
     }
 
-    /// Brings entries one by one; those that git does not take are left out by name.
-    async fn receive_singly(
+    /// Brings objects. What git inside does not have, although one of its refs names it, is not taken for known there.
+    async fn receive_from(
         &self,
         from: &SandboxRepository<'_>,
-        entries: Vec<ManifestEntry>,
+        request: &mut PackRequest,
+    ) -> Result<(), ReceiveError> {
+        let deadline = Instant::now() + from.limits().time;
+        loop {
+            let received = self.receive(from, request).await;
+            let Err(ReceiveError::Sandbox(SandboxError::Failed { message, .. })) = &received else {
+                return received;
+            };
+            let before = request.known.len();
+            request.known.retain(|id| !message.contains(id.as_str()));
+            if request.known.len() == before || Instant::now() >= deadline {
+                return received;
+            }
+        }
+    }
+
+    /// Brings entries in halves, halves of these and so on, so that only those that git does not take are left out, by
+    /// name. `entries` were tried together, with this outcome.
+    async fn receive_in_parts(
+        &self,
+        from: &SandboxRepository<'_>,
+        (entries, reason): (Vec<ManifestEntry>, String),
         common: Vec<ObjectId>,
         wanted: &(dyn Fn(&[ManifestEntry]) -> Vec<ObjectId> + Sync),
     ) -> Result<(Vec<ManifestEntry>, Vec<Refused>), ReceiveError> {
-        let (mut taken, mut refused) = (Vec::new(), Vec::new());
+        // All of them together take no longer than one transfer may.
+        let deadline = Instant::now() + from.limits().time;
+        let (mut taken, mut refused, mut tries) = (Vec::new(), Vec::new(), 0);
         let mut request = PackRequest { wanted: Vec::new(), known: common };
-        for (tries, entry) in entries.into_iter().enumerate() {
-            request.wanted = wanted(std::slice::from_ref(&entry));
-            let received = match tries {
-                0..MAX_SINGLE_TRIES => self.receive(from, &request).await,
-                _ => Err(ReceiveError::Objects("there are too many to try them one by one".into())),
-            };
-            match received {
-                Ok(()) => {
-                    request.known.extend(request.wanted.clone());
-                    taken.push(entry);
-                }
-                Err(ReceiveError::Objects(reason)) => {
-                    refused.push(Refused { what: entry.kind, id: entry.id, reason });
-                }
-                Err(error) => return Err(error),
+        let mut failed = vec![(entries, reason)];
+        while let Some((mut part, reason)) = failed.pop() {
+            if part.len() == 1 || tries >= MAX_TRIES || Instant::now() >= deadline {
+                let refuse =
+                    |entry: ManifestEntry| Refused { what: entry.kind, id: entry.id, reason: reason.clone() };
+                refused.extend(part.into_iter().map(refuse));
+                continue;
             }
+            let rest = part.split_off(part.len() / 2);
+            let mut failed_halves = Vec::new();
+            for half in [part, rest] {
+                tries += 1;
+                request.wanted = wanted(&half);
+                match self.receive_from(from, &mut request).await {
+                    Ok(()) => {
+                        request.known.append(&mut request.wanted);
+                        taken.extend(half);
+                    }
+                    Err(error) => failed_halves.push((half, about_objects(error)?)),
+                }
+            }
+            failed.extend(failed_halves.into_iter().rev());
         }
         Ok((taken, refused))
+    }
+
+    /// Whether objects are what the sandbox says that they are: a branch is a commit, and files are a tree. The entries
+    /// for which that is so, the types of their objects, and the claims that are wrong.
+    async fn check_claims(
+        &self,
+        survey: &RepositorySurvey,
+        known: &HostRefs,
+        refs: &SandboxRefs,
+        entries: Vec<ManifestEntry>,
+    ) -> Result<(Vec<ManifestEntry>, Types, Vec<Refused>), GitError> {
+        let branches: HashSet<&ObjectId> = known.below("refs/heads/").map(|(_, id)| id).collect();
+        let base = refs.base();
+        let files: HashSet<&ObjectId> = known.below(&base).map(|(_, id)| id).collect();
+        let claims = survey.claims();
+        // What git or we have put there is known without a question.
+        let is_known = |claim: &Claim| match claim.kind {
+            "commit" => known.is_commit(&branches, &claim.object),
+            _ => files.contains(&claim.object),
+        };
+        let unknown = claims.iter().filter(|claim| !is_known(claim)).map(|claim| claim.object.clone());
+        let ids: Vec<ObjectId> = unknown.chain(entries.iter().map(|entry| entry.id.clone())).collect();
+        if ids.is_empty() {
+            return Ok((entries, Types::new(), Vec::new()));
+        }
+        let types = self.types(ids).await?;
+        let is_right = |claim: &Claim| {
+            is_known(claim) || types.get(&claim.object).is_some_and(|kind| kind == claim.kind)
+        };
+        let mut wrong: Vec<Refused> = Vec::new();
+        for Claim { what, id, object, kind } in claims.into_iter().filter(|claim| !is_right(claim)) {
+            let reason = match types.get(&object) {
+                Some(found) => format!("{object} is not a {kind} but a {found}"),
+                None => format!("{object} did not come"),
+            };
+            wrong.push(Refused { what, id, reason });
+        }
+        let (right, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
+            types.contains_key(&entry.id) && !wrong.iter().any(|claim| claim.what == entry.kind)
+        });
+        let missing = others.into_iter().filter(|entry| !types.contains_key(&entry.id));
+        let missing = missing.map(|ManifestEntry { kind: what, id }| {
+            let reason = format!("{id} did not come");
+            Refused { what, id, reason }
+        });
+        let missing: Vec<Refused> =
+            missing.filter(|entry| !wrong.iter().any(|claim| claim.what == entry.what)).collect();
+        wrong.extend(missing);
+        Ok((right, types, wrong))
     }
 
     async fn write_archive(
@@ -181,6 +267,7 @@ impl Repository {
         known: &HostRefs,
         subject: ArchiveSubject<'_>,
         entries: Vec<ManifestEntry>,
+        types: &Types,
     ) -> Result<Archive, ReceiveError> {
         let ArchiveSubject { refs, agent, reason, time, left_out } = subject;
         let left_out = left_out.iter();
@@ -197,16 +284,15 @@ impl Repository {
             entries,
         };
         let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
-        let mut ids = Vec::new();
-        for entry in &manifest.entries {
-            ids.push(entry.id.clone());
-            ids.extend(survey.files_of(entry).cloned());
-        }
-        let (types, blob) = tokio::try_join!(self.types(ids), self.write_object("blob", text))?;
+        let blob = self.write_object("blob", text).await?;
         let mut tree = format!("100644 blob {blob}\t{FILE}\0");
-        let mut parents = Vec::new();
+        let (mut parents, mut objects) = (Vec::new(), String::new());
         for entry in &manifest.entries {
-            match types.get(&entry.id).map(String::as_str) {
+            let kind = types.get(&entry.id).map(String::as_str);
+            if kind != Some("commit") {
+                let _ = writeln!(objects, "{HELD_OBJECT}: {}", entry.id);
+            }
+            match kind {
                 Some("commit") => parents.push(entry.id.clone()),
                 // No tree can hold a tag. Its content, as it is, can be made a tag again.
                 Some("tag") => {
@@ -220,10 +306,7 @@ impl Repository {
                 _ => return Err(missing(&entry.id)),
             }
             if let (EntryKind::Snapshot { files, .. }, Some(id)) = (&entry.kind, survey.files_of(entry)) {
-                match types.get(id).map(String::as_str) {
-                    Some("tree") => drop(write!(tree, "040000 tree {id}\t{files}\0")),
-                    _ => return Err(missing(id)),
-                }
+                let _ = write!(tree, "040000 tree {id}\t{files}\0");
             }
         }
         parents.sort_unstable();
@@ -235,12 +318,14 @@ impl Repository {
         let ident = format!("palisade <palisade@localhost> {time} +0000");
         let message =
             format!("Archive {number} of sandbox {} ({agent}), made for {}", refs.name(), reason.as_str());
-        let commit = format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n");
+        let objects = if objects.is_empty() { objects } else { format!("\n{objects}") };
+        let commit =
+            format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n{objects}");
         let commit = self.write_object("commit", commit.into_bytes()).await?;
         let reference = refs.archive(number);
         let mut transaction = RefTransaction::default();
         transaction.set(&reference, &commit, Expected::Absent);
-        let commits = self.count_new_commits(&manifest.entries, &types).await?;
+        let commits = self.count_new_commits(&manifest.entries, types).await?;
         transaction.commit(self, "palisade: archive").await?;
         Ok(Archive { number, reference, commit, commits, entries: manifest.entries })
     }
@@ -308,11 +393,32 @@ impl Repository {
         object("hash-object", &write.text().await?)
     }
 
+    /// Makes a tag again that only an archive holds.
+    pub(crate) async fn make_archived_tag(&self, archive: &str, id: &ObjectId) -> Result<(), GitError> {
+        let content = self.git(["cat-file", "blob", &format!("{archive}:tag-{id}")]).bytes().await;
+        match content {
+            Ok(content) => self.write_object("tag", content).await.map(drop),
+            // It is none of those that an archive holds by their content.
+            Err(GitError::Failed { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The content of a tag, and the commit that it leads to.
     async fn read_tag(&self, id: &ObjectId) -> Result<(Vec<u8>, Option<ObjectId>), GitError> {
         let content = self.git(["cat-file", "tag", id.as_str()]).bytes().await?;
         let commit = self.commit_if_any(id.as_str()).await?;
         Ok((content, commit))
+    }
+}
+
+/// Why some of the objects could not be brought; an error that all of them would meet is passed on.
+fn about_objects(error: ReceiveError) -> Result<String, ReceiveError> {
+    match error {
+        ReceiveError::Objects(reason) => Ok(reason),
+        // Git inside cannot read what a ref leads to.
+        ReceiveError::Sandbox(SandboxError::Failed { message, .. }) => Ok(message),
+        other => Err(other),
     }
 }
 
@@ -325,23 +431,24 @@ impl RepositorySurvey {
     fn entries(&self) -> Vec<ManifestEntry> {
         let mut entries = Vec::new();
         let mut add = |kind: EntryKind, id: &ObjectId| entries.push(ManifestEntry { kind, id: id.clone() });
-        for (name, id) in self.refs.iter().filter(|(name, _)| *name != "refs/stash") {
+        let mut refs: Vec<_> = self.refs.iter().filter(|(name, _)| *name != "refs/stash").collect();
+        // Of several that lead to the same, the first names it: better a branch than a file of git's.
+        let directories = ["refs/heads/", "refs/tags/"];
+        refs.sort_by_key(|(name, _)| !directories.iter().any(|directory| name.starts_with(directory)));
+        for (name, id) in refs {
             add(EntryKind::Ref { name: name.clone() }, id);
         }
         for (position, entry) in self.stashes.iter().enumerate() {
             add(EntryKind::Stash { position, message: entry.message.clone() }, &entry.id);
         }
         for (number, tree) in self.trees.iter().enumerate() {
-            if let (None, Some(head)) = (&tree.branch, &tree.head) {
-                add(EntryKind::Tip { place: format!("the detached HEAD of {}", tree.path) }, head);
+            let branch = tree.branch.as_ref().and_then(|branch| self.branch(branch));
+            // The agent may also have committed between the look at the one and at the other.
+            if let Some(head) = tree.head.as_ref().filter(|head| branch != Some(*head)) {
+                add(tree.head_kind(), head);
             }
             if let Some(snapshot) = &tree.snapshot {
-                let kind = EntryKind::Snapshot {
-                    path: tree.path.to_string(),
-                    branch: tree.branch.as_ref().map(ToString::to_string),
-                    files: files_name(number),
-                };
-                add(kind, &snapshot.commit);
+                add(tree.snapshot_kind(number), &snapshot.commit);
             }
         }
         for (place, id) in &self.tips {
@@ -350,11 +457,61 @@ impl RepositorySurvey {
         entries
     }
 
+    /// What the sandbox says of the objects that a sync relies on.
+    fn claims(&self) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let mut claim = |what: EntryKind, id: &ObjectId, object: &ObjectId, kind: &'static str| {
+            claims.push(Claim { what, id: id.clone(), object: object.clone(), kind });
+        };
+        for (name, id) in self.refs.iter().filter(|(name, _)| name.starts_with("refs/heads/")) {
+            claim(EntryKind::Ref { name: name.clone() }, id, id, "commit");
+        }
+        for (position, StashEntry { id, message }) in self.stashes.iter().enumerate() {
+            claim(EntryKind::Stash { position, message: message.clone() }, id, id, "commit");
+        }
+        for (number, tree) in self.trees.iter().enumerate() {
+            if let Some(head) = &tree.head {
+                claim(tree.head_kind(), head, head, "commit");
+            }
+            if let Some(Snapshot { commit, files }) = &tree.snapshot {
+                claim(tree.snapshot_kind(number), commit, commit, "commit");
+                claim(tree.snapshot_kind(number), commit, files, "tree");
+            }
+        }
+        claims
+    }
+
     /// The tree of all files that belongs to a snapshot.
     fn files_of(&self, entry: &ManifestEntry) -> Option<&ObjectId> {
         let EntryKind::Snapshot { .. } = &entry.kind else { return None };
         let snapshots = self.trees.iter().filter_map(|tree| tree.snapshot.as_ref());
         snapshots.filter(|snapshot| snapshot.commit == entry.id).map(|snapshot| &snapshot.files).next()
+    }
+}
+
+/// An object that is to be of a type, and what is left out if it is not.
+struct Claim {
+    what: EntryKind,
+    id: ObjectId,
+    object: ObjectId,
+    kind: &'static str,
+}
+
+impl TreeSurvey {
+    fn head_kind(&self) -> EntryKind {
+        let place = match &self.branch {
+            None => format!("the detached HEAD of {}", self.path),
+            Some(_) => format!("HEAD of {}", self.path),
+        };
+        EntryKind::Tip { place }
+    }
+
+    fn snapshot_kind(&self, number: usize) -> EntryKind {
+        EntryKind::Snapshot {
+            path: self.path.to_string(),
+            branch: self.branch.as_ref().map(ToString::to_string),
+            files: files_name(number),
+        }
     }
 }
 

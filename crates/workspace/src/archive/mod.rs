@@ -9,8 +9,8 @@ mod list;
 mod manifest;
 mod restore;
 
-pub(crate) use create::files_name;
 pub use create::{Archive, ArchiveOutcome, ArchiveSubject, Refused};
+pub(crate) use create::{HELD_OBJECT, files_name};
 pub use list::{ArchiveListing, ListedArchive};
 pub use manifest::{ArchiveReason, EntryKind, Manifest, ManifestEntry, ManifestLeftOut};
 pub use restore::{Restored, RestoredRef};

@@ -54,12 +54,21 @@ impl Repository {
                 EntryKind::Ref { name } if name.starts_with("refs/tags/") => {
                     self.restore_tag(archive, name, id, known, &prefix, &mut transaction).await?
                 }
-                EntryKind::Ref { name } => {
-                    let branch = name.strip_prefix("refs/heads/");
-                    restore_branch(branch, id, known, &format!("{prefix}/{number}"), &mut transaction)
-                }
-                EntryKind::Tip { .. } => {
-                    restore_branch(None, id, known, &format!("{prefix}/{number}"), &mut transaction)
+                EntryKind::Ref { .. } | EntryKind::Tip { .. } => {
+                    let other = format!("{prefix}/{number}");
+                    self.make_archived_tag(archive.commit.as_str(), id).await?;
+                    match (self.commit_if_any(id.as_str()).await?, kind) {
+                        (Some(commit), EntryKind::Ref { name }) => {
+                            let branch = name.strip_prefix("refs/heads/");
+                            restore_branch(branch, &commit, known, &other, &mut transaction)
+                        }
+                        (Some(commit), _) => restore_branch(None, &commit, known, &other, &mut transaction),
+                        // Only a tag can be at something else than a commit.
+                        (None, _) => {
+                            transaction.set(&format!("refs/tags/{other}"), id, Expected::Anything);
+                            Restored::Tag(other)
+                        }
+                    }
                 }
             };
             restored.push(RestoredRef { what: kind.clone(), restored: became });
@@ -84,13 +93,10 @@ impl Repository {
     ) -> Result<Restored, GitError> {
         let short = name.trim_start_matches("refs/tags/");
         // The tag object itself may be gone: only its content is held.
-        let content = self.git(["cat-file", "blob", &format!("{}:tag-{id}", archive.commit)]).bytes().await;
-        if let Ok(content) = content {
-            self.write_object("tag", content).await?;
-        }
+        self.make_archived_tag(archive.commit.as_str(), id).await?;
         match known.get(name) {
             Some(there) if there == id => Ok(Restored::Already(short.to_owned())),
-            None if !known.is_shadowed(short) => {
+            None if !known.is_shadowed(short) && known.fits(name) => {
                 transaction.set(name, id, Expected::Absent);
                 Ok(Restored::Tag(short.to_owned()))
             }

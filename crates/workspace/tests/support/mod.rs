@@ -16,8 +16,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// For a process that a test starts of itself: the scene, and where it is to be killed.
+const KILLED: &str = "PALISADE_TEST_KILLED_AT";
+/// How much is kept of what a command writes to its standard error.
+const MAX_MESSAGE: u64 = 4096;
 
 /// Runs what it is asked to on this machine.
 pub(crate) struct Here;
@@ -46,8 +52,8 @@ impl CommandRunner for Here {
                 .stderr(Stdio::piped())
                 .kill_on_drop(true)
                 .spawn()
-                .unwrap();
-            let (mut stdin, stdout, mut stderr) =
+                .map_err(|error| TransferError::Refused(error.to_string()))?;
+            let (mut stdin, stdout, stderr) =
                 (child.stdin.take().unwrap(), child.stdout.take().unwrap(), child.stderr.take().unwrap());
             let give = async {
                 let _ = tokio::io::copy(input, &mut stdin).await;
@@ -58,8 +64,9 @@ impl CommandRunner for Here {
                 output.shutdown().await.unwrap();
                 copied
             };
-            let mut message = String::new();
-            let exchange = async { tokio::join!(give, take, stderr.read_to_string(&mut message)) };
+            let mut message = Vec::new();
+            let mut stderr = stderr.take(MAX_MESSAGE);
+            let exchange = async { tokio::join!(give, take, stderr.read_to_end(&mut message)) };
             let ((), copied, _) = tokio::time::timeout(limits.time.min(limits.silence), exchange)
                 .await
                 .map_err(|_| TransferError::Silent(limits.silence))?;
@@ -67,42 +74,102 @@ impl CommandRunner for Here {
                 return Err(TransferError::TooMuch(limits.bytes));
             }
             let status = child.wait().await.unwrap();
+            let message = String::from_utf8_lossy(&message).into_owned();
             Ok(CommandEnd { exit: Exit::Code(status.code().unwrap_or(1) as u8), message })
         })
     }
 }
 
 pub(crate) struct Scene {
-    directory: tempfile::TempDir,
+    directory: PathBuf,
+    /// Removes the directory at the end.
+    _owner: Option<tempfile::TempDir>,
     pub(crate) refs: SandboxRefs,
-    /// Bytes that a sync may lay.
+    /// Bytes that a sync may write.
     pub(crate) most: u64,
     pub(crate) limits: TransferLimits,
+    /// The host's working tree.
+    pub(crate) root: String,
+    /// What runs commands inside.
+    pub(crate) commands: Arc<dyn CommandRunner>,
+    /// The host's git.
+    program: PathBuf,
+    /// The program in the place of our guest.
+    guest: PathBuf,
+    /// Where programs are looked for inside before anywhere else.
+    inside_programs: Option<PathBuf>,
 }
 
 impl Scene {
     /// A repository on the host with one commit of `readme` and `code`, and an empty inside.
     pub(crate) fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::of_format("sha1")
+    }
+
+    /// The same, with another hash.
+    pub(crate) fn of_format(format: &str) -> Self {
+        let owner = tempfile::tempdir().unwrap();
+        let scene = Self { _owner: None, ..Self::at(owner.path().to_owned()) };
+        let scene = Self { _owner: Some(owner), ..scene };
         for name in ["host", "inside", "home", "inside-home"] {
-            std::fs::create_dir(directory.path().join(name)).unwrap();
+            std::fs::create_dir(scene.path(name)).unwrap();
         }
-        let refs = SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap());
-        let limits = TransferLimits {
-            bytes: u64::MAX >> 1,
-            silence: Duration::from_secs(60),
-            time: Duration::from_secs(600),
-        };
-        let scene = Self { directory, refs, most: u64::MAX, limits };
-        scene.host("git init --quiet --initial-branch=main && git config user.name Ada && git config user.email ada@example.org");
+        scene.host(&format!("git init --quiet --initial-branch=main --object-format={format} && git config user.name Ada && git config user.email ada@example.org"));
         scene.write("host/readme", "one\ntwo\nthree\n");
         scene.write("host/code", "1\n2\n3\n4\n5\n");
         scene.host("git add -A && git commit --quiet -m first");
         scene
     }
 
+    fn at(directory: PathBuf) -> Self {
+        let limits = TransferLimits {
+            bytes: u64::MAX >> 1,
+            silence: Duration::from_secs(60),
+            time: Duration::from_secs(600),
+        };
+        Self {
+            directory,
+            _owner: None,
+            refs: SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap()),
+            most: u64::MAX,
+            limits,
+            root: "host".into(),
+            commands: Arc::new(Here),
+            program: "git".into(),
+            guest: palisade_testing::guest_binary(),
+            inside_programs: None,
+        }
+    }
+
+    /// Syncs in a process of its own, which is killed: right before host git runs a command with `point` in its words, or
+    /// at the step of that name. `test` is the test that calls this, which begins with [`Scene::is_killed_here`].
+    pub(crate) fn sync_killed_at(&self, test: &str, point: &str) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", test, "--nocapture"])
+            .env(KILLED, format!("{}\n{point}", self.directory.display()));
+        let output = command.output().unwrap();
+        let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
+        assert!(killed, "{point}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// In the process that is to be killed, does what kills it.
+    pub(crate) async fn is_killed_here() {
+        let Ok(order) = std::env::var(KILLED) else { return };
+        let (directory, point) = order.split_once('\n').unwrap();
+        let mut scene = Self::at(directory.into());
+        if palisade_host::fault::Step::ALL.iter().any(|step| step.name() == point) {
+            palisade_host::fault::arm(&format!("kill:{point}@{}", scene.path("killed").display()));
+        } else {
+            scene.interrupt(point, "kill -9 $PARENT");
+        }
+        let _ = std::fs::remove_file(scene.path("killed"));
+        let synced = scene.sync_with(|_| {}).await;
+        panic!("it was not killed at {point}: {synced:?}");
+    }
+
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
-        self.directory.path().join(relative)
+        self.directory.join(relative)
     }
 
     pub(crate) fn write(&self, relative: &str, text: &str) {
@@ -167,7 +234,7 @@ impl Scene {
 
     /// The traps that went off since the last look.
     pub(crate) fn sprung(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.directory.path()).unwrap().flatten();
+        let entries = std::fs::read_dir(&self.directory).unwrap().flatten();
         let mut marks: Vec<String> = entries
             .filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("ran-")?.to_owned()))
             .collect();
@@ -185,7 +252,7 @@ impl Scene {
 
     /// The user's refs, after a look that nothing in the repository is broken.
     pub(crate) fn refs(&self) -> String {
-        self.host("git fsck --strict 2>&1 && git for-each-ref --format='%(refname)'")
+        self.host("git fsck --strict --no-dangling 2>&1 && git for-each-ref --format='%(refname)'")
     }
 
     /// From now on the sandbox is another one of the same name.
@@ -198,11 +265,92 @@ impl Scene {
     }
 
     fn root(&self) -> HostPath {
-        HostPath::new(self.path("host").canonicalize().unwrap()).unwrap()
+        HostPath::new(self.path(&self.root).canonicalize().unwrap()).unwrap()
     }
 
     pub(crate) fn git(&self) -> Git {
-        Git::new("git", self.environment())
+        Git::new(&self.program, self.environment())
+    }
+
+    /// Writes a program of the shell's.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        self.write(name, &format!("#!/bin/sh\n{text}\n"));
+        let path = self.path(name);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Once, right before the host's git runs a command with this in its words, the user does something: `script`, in
+    /// the host's working tree.
+    pub(crate) fn interrupt(&mut self, command: &str, script: &str) {
+        let done = self.path("interrupted");
+        let _ = std::fs::remove_file(&done);
+        let act =
+            self.script("home/interrupt", &format!("set -e; cd {}; {script}", self.path("host").display()));
+        let (act, done) = (act.display(), done.display());
+        let text = format!(
+            "case \"$*\" in *'{command}'*) [ -e {done} ] || {{ touch {done}; \
+             env -i PARENT=$PPID PATH=\"$PATH\" HOME=\"$HOME\" GIT_CONFIG_NOSYSTEM=1 SIDE=host {act} >&2 </dev/null; }};; esac
+             exec git \"$@\""
+        );
+        self.program = self.script("home/git", &text);
+    }
+
+    /// In the place of the host's git, this comes first.
+    pub(crate) fn replace_host_git(&mut self, script: &str) {
+        self.program = self.script("home/git", &format!("{script}\nexec git \"$@\""));
+    }
+
+    /// Whether the interruption has happened.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.exists("interrupted")
+    }
+
+    /// Inside, this takes the place of our guest for the named command; the rest is done as always.
+    pub(crate) fn replace_guest(&mut self, command: &str, script: &str) {
+        let guest = palisade_testing::guest_binary();
+        let text = format!("case \"$2\" in {command}) {script};; esac; exec {} \"$@\"", guest.display());
+        self.guest = self.script("inside-home/guest", &text);
+    }
+
+    /// The guest's answer to a survey is these words.
+    pub(crate) fn forge_survey(&mut self, words: &[&str]) {
+        let answer: String = words.iter().map(|word| format!("{word}\0")).collect();
+        self.write("inside-home/survey", &answer);
+        self.replace_guest("survey", &format!("exec cat {}", self.path("inside-home/survey").display()));
+    }
+
+    /// The guest's answer to a survey is the true one, and these words.
+    pub(crate) fn add_to_survey(&mut self, words: &[&str]) {
+        let answer: String = words.iter().map(|word| format!("{word}\0")).collect();
+        self.write("inside-home/survey", &answer);
+        let (guest, more) = (palisade_testing::guest_binary(), self.path("inside-home/survey"));
+        let script = format!("{} \"$@\" && exec cat {}", guest.display(), more.display());
+        self.replace_guest("survey", &script);
+    }
+
+    /// Inside, this takes the place of a command of git's; the rest is done as always.
+    pub(crate) fn replace_inside_git(&mut self, command: &str, script: &str) {
+        let path = std::env::var_os("PATH").unwrap();
+        let git =
+            std::env::split_paths(&path).map(|directory| directory.join("git")).find(|git| git.exists());
+        let git = git.unwrap().display().to_string();
+        let text = format!(
+            "git() {{ {git} \"$@\"; }}; case \"$1\" in {command}) {script};; esac; exec {git} \"$@\""
+        );
+        self.script("inside-home/bin/git", &text);
+        self.inside_programs = Some(self.path("inside-home/bin"));
+    }
+
+    /// Inside, everything is as it should be again.
+    pub(crate) fn restore_inside(&mut self) {
+        self.guest = palisade_testing::guest_binary();
+        self.inside_programs = None;
+    }
+
+    /// The sandbox's workspace, as it is called inside.
+    pub(crate) fn workspace(&self) -> String {
+        self.path("inside").canonicalize().unwrap().display().to_string()
     }
 
     /// Does something with both sides.
@@ -210,12 +358,18 @@ impl Scene {
         let (git, root) = (self.git(), self.root());
         let variable =
             |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        let home = ("HOME".into(), self.path("inside-home").into());
-        let environment = self.environment().into_iter().filter(|(name, _)| name != "HOME");
-        let environment = environment.chain([home, ("SIDE".into(), "inside".into())]).map(variable).collect();
-        let inside = self.path("inside").canonicalize().unwrap().display().to_string();
-        let guest = palisade_testing::guest_binary().display().to_string();
-        let sandbox = SandboxRepository::new(&Here, environment, guest, inside, self.limits);
+        let path = std::env::var_os("PATH").unwrap();
+        let programs = self.inside_programs.iter().cloned().chain(std::env::split_paths(&path));
+        let environment = [
+            ("PATH".into(), std::env::join_paths(programs).unwrap()),
+            ("HOME".into(), self.path("inside-home").into()),
+            ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
+            ("SIDE".into(), "inside".into()),
+        ];
+        let environment = environment.map(variable).to_vec();
+        let inside = self.workspace();
+        let guest = self.guest.display().to_string();
+        let sandbox = SandboxRepository::new(&*self.commands, environment, guest, inside, self.limits);
         act(&Exchange { git: &git, root: &root, refs: &self.refs, sandbox, agent: "shell" }).await
     }
 

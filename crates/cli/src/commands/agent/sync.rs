@@ -189,7 +189,7 @@ impl SyncedBranch {
         };
         let trees = report.sync.trees.iter().filter(|tree| tree.branch.as_ref() == Some(&branch.name));
         let mut autorun: Vec<SyncedAutorun> = branch.autorun.iter().map(SyncedAutorun::new).collect();
-        for file in trees.clone().flat_map(|tree| &tree.autorun) {
+        for file in trees.clone().flat_map(|tree| tree.autorun()) {
             if !branch.autorun.contains(file) {
                 autorun.push(SyncedAutorun::new(file));
             }
@@ -220,7 +220,7 @@ impl SyncedBranch {
             laid,
             waits,
             waiting_branch: None,
-            autorun: tree.autorun.iter().map(SyncedAutorun::new).collect(),
+            autorun: tree.autorun().iter().map(SyncedAutorun::new).collect(),
         })
     }
 }
@@ -489,7 +489,7 @@ impl Telling<'_> {
         if !report.written.is_empty() {
             output::note(&format!("{name}: changes in {}", all(&report.written)));
         }
-        warn_of_autorun(&name, &tree.autorun);
+        warn_of_autorun(&name, tree.autorun());
         if !report.merged.is_empty() {
             output::note(&format!(
                 "{name}: merged with your changes in {}; yours are archived",

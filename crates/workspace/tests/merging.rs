@@ -1,0 +1,184 @@
+//! Both sides have commits: they wait on a branch of their own, or are merged when that is asked for.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set its scene has failed")]
+
+mod support;
+
+use palisade_workspace::{CommitsOutcome, WhyWaiting};
+use support::{Scene, paths};
+
+#[tokio::test]
+async fn when_both_sides_have_commits_they_wait_or_are_merged() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo four >> readme && git commit -qam agents && echo w > work");
+    scene.host("sed -i s/1/one/ code && git commit -qam users");
+
+    let synced = scene.sync().await;
+    assert_eq!(synced.waiting().why, WhyWaiting::Diverged { hosts: 1 });
+    assert_eq!(synced.written(), paths(&["work"]), "what is not committed does not depend on it");
+    assert_eq!(
+        scene.host("git status --porcelain; git log -1 --format=%s palisade/box/main"),
+        "?? work\nagents"
+    );
+
+    let synced = scene.merge().await;
+    assert_eq!(synced.commits(), CommitsOutcome::Merged { count: 1 });
+    assert_eq!(synced.0.sync.removed_branches, ["palisade/box/main"]);
+    assert_eq!(
+        scene.host(
+            "git log --format=%s --no-merges | sort && git log -1 --format='%an %s' && git status --porcelain"
+        ),
+        "agents\nfirst\nusers\nAda Merge the work of box on main\n?? work"
+    );
+    assert_eq!(scene.host("head -n1 code; tail -n1 readme"), "one\nfour");
+}
+
+#[tokio::test]
+async fn a_merge_that_conflicts_leaves_ordinary_conflicts() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo agent > readme && git commit -qam agents");
+    scene.host("echo user > readme && git commit -qam users");
+
+    let synced = scene.merge().await;
+    assert_eq!(synced.waiting().why, WhyWaiting::Conflicts(paths(&["readme"])));
+    assert!(synced.0.sync.needs_user());
+    assert_eq!(scene.host("git status --porcelain"), "UU readme");
+    assert!(scene.read("host/readme").contains("<<<<<<< HEAD\nuser\n=======\nagent\n"));
+    // Until that is resolved, nothing else happens to the working tree.
+    scene.inside("echo more > more; git add more; git commit -qm more");
+    let before = scene.read("host/readme");
+    assert_eq!(scene.merge().await.waiting().why, WhyWaiting::HostBusy("merge"));
+    assert_eq!(scene.read("host/readme"), before);
+    // Then it is done, as after any merge.
+    scene.host("echo both > readme; git add readme; git commit -q --no-edit");
+    assert_eq!(scene.merge().await.commits(), CommitsOutcome::Merged { count: 1 });
+    assert_eq!(
+        scene.host("cat readme more; git status --porcelain; git branch --format='%(refname:short)'"),
+        "both\nmore\nmain"
+    );
+}
+
+/// A merge that would be clean must not move the branch that the user is in the middle of something on.
+#[tokio::test]
+async fn nothing_is_merged_while_the_user_is_in_the_middle_of_something() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo agent > new && git add new && git commit -qm agents");
+    scene.host(
+        "git checkout -q -b other; echo other > code; git commit -qam other; git checkout -q main
+         echo own > code; git commit -qam own; git cherry-pick other >/dev/null 2>&1 || true",
+    );
+    let before = scene.host("git rev-parse HEAD; git status --porcelain; git diff");
+    assert_eq!(scene.merge().await.waiting().why, WhyWaiting::HostBusy("cherry-pick"));
+    assert_eq!(scene.host("git rev-parse HEAD; git status --porcelain; git diff"), before);
+    scene.host("git cherry-pick --abort");
+    assert_eq!(scene.merge().await.commits(), CommitsOutcome::Merged { count: 1 });
+    assert_eq!(scene.host("git status --porcelain; cat new code"), "agent\nown");
+}
+
+#[tokio::test]
+async fn changes_of_the_users_are_not_stashed_for_a_merge() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo agent > code && git commit -qam agents");
+    scene.host("echo user > code && git commit -qam users && git config merge.autoStash true && echo precious >> readme");
+    assert_eq!(scene.merge().await.waiting().why, WhyWaiting::Conflicts(paths(&["code"])));
+    assert_eq!(
+        scene.host("git status --porcelain; tail -n1 readme; ls .git/MERGE_AUTOSTASH 2>/dev/null || true"),
+        "UU code\n M readme\nprecious"
+    );
+}
+
+/// What would be overwritten keeps the merge from beginning.
+#[tokio::test]
+async fn a_merge_does_not_begin_over_changes_of_the_users() {
+    for conflicts in [true, false] {
+        let scene = Scene::new();
+        scene.start().await;
+        scene.inside("echo agent > code && echo agent >> readme && git commit -qam agents");
+        let own = if conflicts { "echo user > code" } else { "echo user > own; git add own" };
+        scene.host(&format!("{own} && git commit -qam users; echo precious > readme"));
+        let why = scene.merge().await.waiting().why;
+        match conflicts {
+            true => assert_eq!(why, WhyWaiting::WouldConflict(paths(&["code"]))),
+            false => assert_eq!(why, WhyWaiting::HostChanges(paths(&["readme"]))),
+        }
+        assert_eq!(
+            scene.host("git status --porcelain; cat readme; git log -1 --format=%s"),
+            " M readme\nprecious\nusers"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_is_checked_out_nowhere_is_merged_without_a_working_tree() {
+    let scene = Scene::new();
+    scene.host("git branch side");
+    scene.start().await;
+    scene.inside("git checkout -q side; echo s > s; git add s; git commit -qm agents; git checkout -q main");
+    scene.host("git checkout -q side; echo t > t; git add t; git commit -qm users; git checkout -q main; echo mine > code");
+    let synced = scene.merge().await;
+    assert_eq!(synced.branch("side").unwrap().commits, CommitsOutcome::Merged { count: 1 });
+    assert_eq!(
+        scene.host("git ls-tree --name-only side; git status --porcelain; cat code"),
+        "code\nreadme\ns\nt\n M code\nmine"
+    );
+}
+
+#[tokio::test]
+async fn two_branches_that_wait_at_the_same_commit_are_told_apart() {
+    let scene = Scene::new();
+    scene.host("git branch f1; git branch f2");
+    scene.start().await;
+    scene.inside("git checkout -q f1; echo 1 > one; git add one; git commit -qm one; git branch -f f2 f1; git checkout -q main");
+    for name in ["f1", "f2"] {
+        scene.host(&format!("git checkout -q {name}; git commit -q --allow-empty -m host-{name}"));
+    }
+    scene.sync().await;
+    scene.host("git checkout -q f2; git merge -q --no-edit palisade/box/f2; git checkout -q main");
+    let synced = scene.sync().await;
+    assert_eq!(synced.0.sync.removed_branches, ["palisade/box/f2"]);
+    assert!(synced.branch("f1").is_some(), "the other still waits");
+    // The user decides against it, and it does not come back by the other's name.
+    scene.host("git branch -D -q palisade/box/f1");
+    assert!(scene.sync().await.is_nothing());
+    assert_eq!(scene.host("git branch --format='%(refname:short)'"), "f1\nf2\nmain");
+}
+
+#[tokio::test]
+async fn a_waiting_branch_that_is_checked_out_stays_when_its_work_is_taken() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo 1 > one; git add one; git commit -qm one");
+    scene.host("git commit -q --allow-empty -m own");
+    scene.sync().await;
+    scene.host("git merge -q --no-edit palisade/box/main; git switch -q palisade/box/main");
+    let synced = scene.sync().await;
+    assert_eq!(synced.0.sync.removed_branches, Vec::<String>::new());
+    assert_eq!(
+        scene.host("git status --porcelain --branch; git log -1 --format=%s"),
+        "## palisade/box/main\none"
+    );
+    // What comes later has a branch beside it.
+    scene.inside("echo 2 > two; git add two; git commit -qm two");
+    assert_eq!(scene.sync().await.waiting().branch, "palisade/box/main-2");
+    assert_eq!(scene.host("git log -1 --format=%s; git status --porcelain"), "one");
+}
+
+#[tokio::test]
+async fn a_branch_whose_name_is_taken_is_reported_once() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git branch a");
+    scene.sync().await;
+    scene.inside("git branch -m a a/b; git checkout -q a/b; echo 1 > one; git add one; git commit -qm one; git checkout -q main");
+    let synced = scene.sync().await;
+    let made = CommitsOutcome::Created { count: 1, name: "palisade/box/a/b".into() };
+    assert_eq!(synced.branch("a/b").unwrap().commits, made);
+    assert!(scene.sync().await.is_nothing());
+    assert!(scene.unapplied().await.is_nothing());
+    scene.inside("git checkout -q a/b; echo 2 > one; git commit -qam two; git checkout -q main");
+    assert!(scene.sync().await.branch("a/b").is_some());
+    assert_eq!(scene.host("git log --format=%s palisade/box/a/b"), "two\none\nfirst");
+}

@@ -1,0 +1,208 @@
+//! Files of the user's in the way of work that comes back: they stay, and the work waits or is a conflict.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set its scene has failed")]
+
+mod support;
+
+use palisade_workspace::{CommitsOutcome, FilesOutcome, WhyFilesWait, WhyWaiting};
+use support::{Scene, paths};
+
+/// The look at the user's files is moments old when they are written.
+#[tokio::test]
+async fn a_change_that_the_user_makes_while_work_comes_back_is_not_overwritten() {
+    // Of a commit's file; of a file that was brought before; at a path that is new; of one that a commit removes.
+    for (before, agent, path, edit) in [
+        ("true", "echo agent > readme && git commit -qam second", "readme", "echo users > readme"),
+        ("echo brought > readme", "echo again > readme", "readme", "echo users > readme"),
+        ("true", "echo theirs > new", "new", "echo users > new"),
+        ("true", "echo theirs > new && git add new && git commit -qm second", "new", "echo users > new"),
+        ("true", "git rm -q readme && git commit -qm second", "readme", "echo users > readme"),
+        // The same size, and the time of the file before.
+        (
+            "true",
+            "echo agent > readme && git commit -qam second",
+            "readme",
+            "touch -r readme ../time; printf 'ONE\\ntwo\\nthree\\n' > ../new; touch -r ../time ../new; mv ../new readme; cp -p readme ../expected",
+        ),
+    ] {
+        let mut scene = Scene::new();
+        scene.start().await;
+        if before != "true" {
+            scene.inside(before);
+            scene.sync().await;
+        }
+        scene.inside(agent);
+        let is_commit = agent.contains("commit");
+        scene.interrupt(if is_commit { "read-tree -m -u" } else { "checkout-index" }, edit);
+
+        let outcome = scene.sync().await;
+        assert!(scene.was_interrupted(), "{agent}");
+        let expected = if edit.contains("expected") { scene.read("expected") } else { "users\n".into() };
+        assert_eq!(scene.read(&format!("host/{path}")), expected, "{agent}");
+        assert_eq!(scene.host("git log --format=%s main"), "first", "{agent}");
+        match is_commit {
+            true => assert_eq!(outcome.waiting().why, WhyWaiting::HostChanges(paths(&[path])), "{agent}"),
+            false => assert_eq!(outcome.files().conflicts, paths(&[path]), "{agent}"),
+        }
+        // All of a commit's files or none: whatever was written before is as it was.
+        assert_eq!(
+            scene
+                .host("git diff --name-only; git ls-files --others")
+                .lines()
+                .filter(|name| *name != path)
+                .count(),
+            0
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_file_that_changes_meanwhile_takes_back_all_of_its_commit() {
+    let mut scene = Scene::new();
+    scene.start().await;
+    scene.inside("for n in a b c; do echo new > $n; done; echo agent > code; git rm -q readme; echo z > z; git add -A; git commit -qm second; echo loose > loose");
+    scene.interrupt("read-tree -m -u", "echo users > z");
+    let synced = scene.sync().await;
+    assert_eq!(synced.waiting().why, WhyWaiting::HostChanges(paths(&["z"])));
+    assert_eq!(synced.written(), paths(&["loose"]), "what is not committed comes all the same");
+    assert_eq!(
+        scene.host("git status --porcelain; cat z code readme"),
+        "?? loose\n?? z\nusers\n1\n2\n3\n4\n5\none\ntwo\nthree"
+    );
+    scene.host("rm z");
+    assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
+    assert_eq!(scene.host("git status --porcelain"), "?? loose");
+}
+
+#[tokio::test]
+async fn untracked_and_ignored_files_stay_and_block_only_where_they_stand_in_the_way() {
+    let scene = Scene::new();
+    scene.host("echo '*.log' > .gitignore && git add -A && git commit --quiet -m ignore");
+    scene.start().await;
+    scene.write("host/notes", "mine\n");
+    scene.write("host/run.log", "mine\n");
+    scene.inside("echo theirs > other && git add -A && git commit --quiet -m other");
+    assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
+
+    scene.inside("echo theirs > run.log && git add -f run.log && git commit --quiet -m log");
+    assert_eq!(scene.sync().await.waiting().why, WhyWaiting::HostChanges(paths(&["run.log"])));
+    scene.inside("git reset --quiet --hard HEAD~1 && echo theirs > notes");
+    assert_eq!(scene.sync().await.files().conflicts, paths(&["notes"]));
+    assert_eq!(
+        (scene.read("host/notes").as_str(), scene.read("host/run.log").as_str()),
+        ("mine\n", "mine\n")
+    );
+}
+
+/// What git was told not to look at is the user's all the same.
+#[tokio::test]
+async fn files_that_git_does_not_look_at_stay() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let scene = Scene::new();
+        scene.start().await;
+        scene.host(&format!("git update-index {flag} readme code; echo mine > readme; git diff --exit-code"));
+        scene.inside("echo agent > readme; git commit -qam second; echo loose > code");
+        let synced = scene.sync().await;
+        assert_eq!(synced.waiting().why, WhyWaiting::HostChanges(paths(&["readme"])), "{flag}");
+        assert_eq!(scene.host("cat readme; git log --format=%s"), "mine\nfirst", "{flag}");
+        assert_eq!(scene.read("host/code"), "loose\n", "{flag}: a file that is as it was is written");
+        // As soon as it is what git has, the commit comes.
+        scene.host("git show HEAD:readme > readme");
+        assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 }, "{flag}");
+        assert_eq!(scene.read("host/readme"), "agent\n", "{flag}");
+    }
+}
+
+#[tokio::test]
+async fn staged_changes_of_the_users_stay_staged() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.host("echo mine > code; git add code; echo n > own; git add own");
+    scene.inside("echo agent > readme; git commit -qam second");
+    assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });
+    assert_eq!(scene.host("git status --porcelain; git log -1 --format=%s"), "M  code\nA  own\nsecond");
+    scene.inside("echo agent > code; git commit -qam third");
+    assert_eq!(scene.sync().await.waiting().why, WhyWaiting::HostChanges(paths(&["code"])));
+    assert_eq!(scene.host("git status --porcelain; cat code"), "M  code\nA  own\nmine");
+}
+
+/// `git add --intent-to-add`, which earlier versions did for new files.
+#[tokio::test]
+async fn a_file_that_was_only_announced_is_no_reason_to_wait() {
+    for (announce, moves) in
+        [("touch soon", false), ("touch soon; git add -N soon; rm soon", true), ("echo theirs > soon", true)]
+    {
+        let scene = Scene::new();
+        scene.start().await;
+        scene.host(&format!("{announce}; [ ! -e soon ] || git add -N soon"));
+        scene.inside("echo theirs > soon; git add soon; git commit -qm soon");
+        let synced = scene.sync().await;
+        if moves {
+            assert_eq!(synced.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 }, "{announce}");
+            assert_eq!(scene.host("git status --porcelain; cat soon"), "theirs", "{announce}");
+        } else {
+            assert_eq!(synced.waiting().why, WhyWaiting::HostChanges(paths(&["soon"])), "it is another file");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_is_in_the_middle_of_something_is_left_alone() {
+    for (begin, name) in [
+        (
+            "git checkout -q -b other; echo other > code; git commit -qam other; git checkout -q main; echo own > code; git commit -qam own; git merge -q other || true",
+            "merge",
+        ),
+        (
+            "git checkout -q -b other; echo other > code; git commit -qam other; git checkout -q main; echo own > code; git commit -qam own; git cherry-pick other >/dev/null 2>&1 || true",
+            "cherry-pick",
+        ),
+    ] {
+        let scene = Scene::new();
+        scene.start().await;
+        scene.inside("echo agent > readme; git commit -qam second; echo loose > new");
+        scene.host(begin);
+        let before = scene.host("git status --porcelain; cat code");
+        let synced = scene.sync().await;
+        assert!(
+            matches!(&synced.0.sync.trees[0].files, FilesOutcome::Waiting(WhyFilesWait::HostBusy(busy)) if *busy == name)
+        );
+        assert!(synced.0.sync.needs_user());
+        assert_eq!(scene.host("git status --porcelain; cat code"), before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn uncommitted_work_comes_onto_the_users_newer_commits_or_is_a_conflict() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo 6 >> code; echo new > new");
+    scene.host("sed -i s/one/ONE/ readme && git commit -qam users");
+    assert_eq!(scene.sync().await.written(), paths(&["code", "new"]));
+    assert_eq!(scene.read("host/code"), "1\n2\n3\n4\n5\n6\n");
+
+    scene.host("git add -A; git commit -qm taken; echo user > code; git commit -qam again");
+    scene.inside("echo 7 >> code");
+    let synced = scene.sync().await;
+    assert_eq!(synced.files().conflicts, paths(&["code"]));
+    assert_eq!(scene.read("host/code"), "user\n");
+    // In an archive all of it is there.
+    assert_eq!(scene.host(&format!("git show {}:files/code | tail -n1", scene.archive_ref(2))), "7");
+}
+
+#[tokio::test]
+async fn only_some_paths_may_be_asked_for() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo agent > readme; git commit -qam second; mkdir d; echo 1 > d/one; echo 2 > two");
+    let synced = scene.sync_with(|options| options.only = paths(&["d", "readme"])).await.unwrap();
+    assert_eq!(synced.waiting().why, WhyWaiting::NotAsked);
+    assert_eq!(
+        scene.host("git status --porcelain --untracked-files=all; git log --format=%s"),
+        " M readme\n?? d/one\nfirst"
+    );
+    let synced = scene.sync().await;
+    assert_eq!(
+        (synced.commits(), synced.written()),
+        (CommitsOutcome::Moved { count: 1, dropped: 0 }, paths(&["two"]))
+    );
+}
