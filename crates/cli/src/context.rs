@@ -16,7 +16,7 @@ use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, Foundation, HostPath, Method, Origin, Policy, Secret, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
-use palisade_store::{Row, Store};
+use palisade_store::{Row, Store, StoreError};
 use palisade_workspace::Git;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -246,8 +246,8 @@ impl Context {
         };
         let project = here.ok().and_then(|here| find_project_environments(&here));
         let store = match &project {
-            Some(_) if state.join("state.db").as_path().exists() => Some(open_store(state)?),
-            _ => None,
+            Some(_) => store_of_trust(state)?,
+            None => None,
         };
         let trusted = |file: &Path| store.as_ref()?.trust_get(&file.to_string_lossy()).ok().flatten();
         Ok(Catalogue::load(&CatalogueSources {
@@ -388,17 +388,20 @@ fn project(state: &HostPath, directory: Option<&Path>) -> Result<Option<ProjectS
     // A directory that is not there is the command's own to tell.
     let Ok(here) = start else { return Ok(None) };
     let Some(path) = find_project(&here) else { return Ok(None) };
-    let trusted_digest = if state.join("state.db").as_path().exists() {
-        open_store(state)?.trust_get(&path.to_string_lossy())?
-    } else {
-        None
+    let trusted_digest = match store_of_trust(state)? {
+        Some(store) => store.trust_get(&path.to_string_lossy())?,
+        None => None,
     };
     Ok(Some(ProjectSource { path, trusted_digest }))
 }
 
-fn open_store(state: &HostPath) -> Result<Store, Failure> {
-    // The file exists, so no new instance id is needed.
-    Ok(Store::open(state.as_path(), String::new)?)
+/// The store, for looking up what is trusted. Without one, or with one that is damaged, nothing is: the command itself
+/// opens it later, and sets it aside when it has to.
+fn store_of_trust(state: &HostPath) -> Result<Option<Store>, Failure> {
+    match Store::open_existing(state.as_path()) {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        opened => Ok(opened?),
+    }
 }
 
 fn setting_variables(names: &[&str]) -> Result<Vec<(String, String)>, Failure> {

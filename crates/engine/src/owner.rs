@@ -46,10 +46,7 @@ impl Engine {
 
     /// The store's own copy, when there is a store that can be read.
     fn recorded_owner(&self) -> Option<String> {
-        if !Store::exists(self.config.state.as_path()) {
-            return None;
-        }
-        let owner = Store::open(self.config.state.as_path(), String::new).ok()?.instance().ok()?;
+        let owner = Store::open_existing(self.config.state.as_path()).ok()??.instance().ok()?;
         SandboxId::parse(&owner).ok().map(String::from)
     }
 
