@@ -424,6 +424,13 @@ fn state_directory() -> Result<HostPath, Failure> {
     HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
 }
 
+/// The state directory has one name wherever it is.
+fn environment_of_state(state: &HostPath) -> Option<Vec<(OsString, OsString)>> {
+    let base =
+        state.as_path().parent().filter(|_| state.as_path().file_name() == Some("palisade".as_ref()))?;
+    Some(vec![("XDG_STATE_HOME".into(), base.into())])
+}
+
 pub(crate) fn data_directory() -> Result<PathBuf, Failure> {
     base_directory("XDG_DATA_HOME", ".local/share")
 }
@@ -578,6 +585,7 @@ fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
         errand: Box::new(errand),
+        environment_of_state: Box::new(environment_of_state),
         backends: Box::new(Backends::new(process, container)),
         tell: Box::new(crate::output::warning),
     }))

@@ -1,7 +1,9 @@
 //! What can go wrong with a verb.
 
 use crate::wrapper::WrapperError;
-use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, SandboxName, State};
+use palisade_core::{
+    BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, Method, SandboxId, SandboxName, State,
+};
 use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
 use palisade_store::StoreError;
@@ -24,10 +26,29 @@ pub enum EngineError {
     /// Somebody was connected to it, and it goes on all the same.
     #[error("the connection to sandbox '{name}' was lost: its keeper died")]
     KeeperDied { name: SandboxName },
+    /// The sandbox goes on, as far as is known.
+    #[error("sandbox '{name}' cannot be reached: {why}")]
+    EngineLost { name: SandboxName, why: String },
+    #[error("sandbox '{name}' was not stopped: {reason}")]
+    NotStopped { name: SandboxName, reason: String },
     #[error("sandbox '{name}' was removed meanwhile")]
     Removed { name: SandboxName },
     #[error("another command is at work on sandbox '{name}'")]
     Busy { name: SandboxName },
+    #[error(
+        "the files of sandbox '{name}' belong to another installation, of which this state directory is a copy"
+    )]
+    Foreign { name: SandboxName },
+    #[error("{engine} could not be asked what is left there: {source}")]
+    NotAsked {
+        engine: Method,
+        #[source]
+        source: BackendError,
+    },
+    #[error("sandbox {id}, of which there is no record, is running")]
+    UnrecordedRuns { id: SandboxId },
+    #[error("another command is at work on sandbox {id}, of which there is no record")]
+    UnrecordedBusy { id: SandboxId },
     #[error("sandbox '{name}' was stopped before it was up")]
     StoppedMeanwhile { name: SandboxName },
     #[error("the {verb} of sandbox '{name}' was interrupted, so it is not whole")]
@@ -85,7 +106,11 @@ impl Diagnostic for EngineError {
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
             Self::KeeperDied { .. } => "keeper-died",
-            Self::Busy { .. } => "sandbox-busy",
+            Self::EngineLost { .. } | Self::NotStopped { .. } => "engine-lost",
+            Self::Busy { .. } | Self::UnrecordedBusy { .. } => "sandbox-busy",
+            Self::NotAsked { source, .. } => source.code(),
+            Self::UnrecordedRuns { .. } => "wrong-state",
+            Self::Foreign { .. } => "sandbox-foreign",
             Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
             Self::Interrupted { .. } => "sandbox-interrupted",
             Self::Timeout { .. } => "timeout",
@@ -117,10 +142,14 @@ impl Diagnostic for EngineError {
             | Self::CopyNoRoom { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
+            | Self::UnrecordedBusy { .. }
+            | Self::UnrecordedRuns { .. }
+            | Self::Foreign { .. }
             | Self::StoppedMeanwhile { .. }
             | Self::Interrupted { .. } => ExitCode::Conflict,
             Self::Timeout { .. } => ExitCode::Timeout,
-            Self::WayOut { .. } => ExitCode::Preflight,
+            Self::NotAsked { source, .. } => source.exit(),
+            Self::WayOut { .. } | Self::EngineLost { .. } | Self::NotStopped { .. } => ExitCode::Preflight,
             Self::Reported { exit, .. } => known_exit(*exit),
         }
     }
@@ -138,7 +167,21 @@ impl Diagnostic for EngineError {
             Self::KeeperDied { .. } => {
                 vec!["it goes on with its sessions, and the next command finds it another: try again".into()]
             }
-            Self::Busy { .. } => vec!["wait for it, then try again".into()],
+            Self::EngineLost { .. } => vec![
+                "it goes on with its sessions as far as is known; see whether the engine answers, then try again"
+                    .into(),
+            ],
+            Self::NotStopped { .. } => {
+                vec!["it may still run; see whether the engine answers, then try again".into()]
+            }
+            Self::Busy { .. } | Self::UnrecordedBusy { .. } => vec!["wait for it, then try again".into()],
+            Self::NotAsked { source, .. } => source.hints(),
+            Self::UnrecordedRuns { id } => {
+                vec![format!("end it and remove its files with: palisade rm --force {id}")]
+            }
+            Self::Foreign { name } => vec![format!(
+                "use it from the state directory it was made in; forget it here with: palisade rm {name}"
+            )],
             Self::StoppedMeanwhile { name } => {
                 vec![format!("another command stopped it; start it again with: palisade start {name}")]
             }
@@ -169,8 +212,9 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 21] = [
+    const CODES: [ErrorCode; 22] = [
         "egress-unavailable",
+        "files-missing",
         "engine-refused",
         "engine-silent",
         "image-missing",

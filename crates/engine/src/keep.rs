@@ -3,6 +3,7 @@
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
+use crate::keeper_home::KeeperHome;
 use crate::observe::{about, observe, verb_span};
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
@@ -75,8 +76,15 @@ impl Engine {
             error.type = Empty,
         );
         let pulse = Arc::new(Pulse::default());
+        let home = match self.home_of_keeper(&row) {
+            Ok(home) => home,
+            Err(error) => {
+                tell(report, &failure(&error));
+                return Err(error);
+            }
+        };
         let Up { keeper, config, gate, book } =
-            match observe(boot, self.bring_up(&row, &backend, way, terminate, &pulse)).await {
+            match observe(boot, self.bring_up(&row, &home, &backend, way, terminate, &pulse)).await {
                 Ok(up) => up,
                 Err(error) => {
                     tell(report, &failure(&error));
@@ -87,7 +95,7 @@ impl Engine {
                         EngineError::StoppedMeanwhile { .. } => State::Stopped,
                         _ => State::Error,
                     };
-                    return self.put_away(&row, &backend, state, Some(&reason)).await;
+                    return self.put_away(&row, &home, &backend, state, Some(&reason)).await;
                 }
             };
         tell(report, &KeeperReport::Ready);
@@ -95,7 +103,7 @@ impl Engine {
         palisade_host::memory::give_back_start_up_code();
         let write_egress = async {
             match &gate {
-                Some(gate) => self.write_egress(&row, gate.ledger()).await,
+                Some(gate) => self.write_egress(&row, &home, gate.ledger()).await,
                 None => std::future::pending().await,
             }
         };
@@ -103,10 +111,10 @@ impl Engine {
             served = keeper.serve(config) => served,
             never = write_egress => match never {},
             never = book.follow() => match never {},
-            never = self.run_errands(&row, &pulse) => match never {},
+            never = self.run_errands(&row, &home, &pulse) => match never {},
         };
         if let Some(gate) = &gate {
-            self.finish_egress(&row, gate.ledger());
+            self.finish_egress(&home, gate.ledger());
         }
         tracing::info!(?end, "ending");
         Span::current().record(spans::KEEPER_END, end.word());
@@ -115,7 +123,7 @@ impl Engine {
         }
         let shutdown = async {
             about(&row.spec);
-            self.end(&row, &backend, end, closing).await
+            self.end(&row, &home, &backend, end, closing).await
         };
         observe(verb_span!(spans::SHUTDOWN), shutdown).await
     }
@@ -133,24 +141,29 @@ impl Engine {
         }
     }
 
+    fn home_of_keeper(&self, row: &Row) -> Result<KeeperHome, EngineError> {
+        let failed = |reason: String| EngineError::Keeper { name: row.name.clone(), reason };
+        let dir = row.spec.dir.as_ref().ok_or_else(|| failed("it has no directory".into()))?;
+        KeeperHome::open(&self.config.state, dir)
+            .map_err(|error| failed(format!("its directory {} cannot be opened: {error}", dir.path())))
+    }
+
     async fn bring_up(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         way: Way,
         mut terminate: BoxFuture<'static, ()>,
         pulse: &Arc<Pulse>,
     ) -> Result<Up, EngineError> {
         EngineError::step(Step::KeepAdopted)?;
-        let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
-            name: row.name.clone(),
-            reason: "it has no directory".into(),
-        })?;
+        let dir = home.dir();
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
         EngineError::step(Step::KeepSocket)?;
         let gate = way_out::gate(backend.as_ref(), &row.spec)?;
-        let book = Arc::new(SessionBook::open(dir)?);
+        let book = Arc::new(SessionBook::open(&dir)?);
         let writing = Arc::clone(&book);
         if way == Way::Start {
             backend.start(&row.spec).await?;
@@ -203,35 +216,36 @@ impl Engine {
     async fn end(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         end: KeeperEnd,
         closing: Closing,
     ) -> Result<(), EngineError> {
         let (state, reason) = match end {
             KeeperEnd::StopAsked { grace_ms } => {
-                self.shut_down(row, &closing, grace_ms).await;
+                self.shut_down(row, home, &closing, grace_ms).await;
                 (State::Stopped, None)
             }
             KeeperEnd::TerminateSignal => {
-                self.shut_down(row, &closing, GRACE_MS).await;
+                self.shut_down(row, home, &closing, GRACE_MS).await;
                 (State::Stopped, Some("the keeper was told to end".to_owned()))
             }
             KeeperEnd::GuestGone(why) => (State::Error, Some(format!("the guest is gone: {why}"))),
             KeeperEnd::Violation(violation) => {
                 let event = Event::ProtocolViolation { detail: violation.to_string() };
-                note(self.store()?.append_event(row.id(), &event, now()));
+                note(self.record_as_keeper(row, home, |store| store.append_event(row.id(), &event, now())));
                 (State::Error, Some(format!("the guest broke the protocol: {violation}")))
             }
         };
-        let result = self.put_away(row, backend, state, reason.as_deref()).await;
+        let result = self.put_away(row, home, backend, state, reason.as_deref()).await;
         closing.finish().await;
         result
     }
 
-    async fn shut_down(&self, row: &Row, closing: &Closing, grace_ms: u32) {
-        if let Ok(store) = self.store() {
-            note(store.transition_if(row.id(), &[State::Running], State::Stopping, None, now()));
-        }
+    async fn shut_down(&self, row: &Row, home: &KeeperHome, closing: &Closing, grace_ms: u32) {
+        let stopping =
+            |store: &Store| store.transition_if(row.id(), &[State::Running], State::Stopping, None, now());
+        note(self.record_as_keeper(row, home, stopping));
         note(EngineError::step(Step::KeepStopping));
         if !closing.shut_guest_down(grace_ms).await {
             tracing::warn!("the guest did not leave in time and is ended by force");
@@ -243,6 +257,7 @@ impl Engine {
     async fn put_away(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         state: State,
         reason: Option<&str>,
@@ -251,20 +266,15 @@ impl Engine {
         note(EngineError::step(Step::KeepGivenBack));
         let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
         for text in backend.warnings(&row.spec, started) {
-            note(self.store()?.append_event(row.id(), &Event::Notice { text }, now()));
+            let event = Event::Notice { text };
+            note(self.record_as_keeper(row, home, |store| store.append_event(row.id(), &event, now())));
         }
-        if let Some(dir) = &row.spec.dir {
-            socket::remove(dir.path(), SOCKET);
-            note(session_book::close(dir, reason.unwrap_or(STOPPED)));
-        }
+        socket::remove(home.dir().path(), SOCKET);
+        note(session_book::close(&home.dir(), reason.unwrap_or(STOPPED)));
         note(EngineError::step(Step::KeepSocketGone));
         let living = [State::Starting, State::Running, State::Stopping];
         let record = |store: &Store| store.transition_if(row.id(), &living, state, reason, now());
-        if let Err(error) = record(self.store()?) {
-            // The store may have been set aside while this keeper ran; then the sandbox is in the new one.
-            tracing::warn!(%error, "the end is recorded a second time");
-            record(&self.reopened()?)?;
-        }
+        self.record_as_keeper(row, home, record)?;
         Ok(stopped?)
     }
 }

@@ -1,10 +1,11 @@
 //! `rm`: an intent, the backend's resources, and last the record.
 
+use crate::description;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
 use crate::stop::end_keeper;
-use palisade_core::{Leftover, SandboxId, SandboxSpec, spans};
+use palisade_core::{SandboxDir, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
 use palisade_store::{IntentKind, Row, StoreError};
@@ -27,6 +28,11 @@ impl Engine {
             Err(EngineError::Store(StoreError::BadRow { id, why })) => {
                 return self.remove_unreadable(&id, why, force).await.map(|()| None);
             }
+            // What has no record is removed by its whole id alone.
+            Err(error @ EngineError::Store(StoreError::NotFound { .. })) => match SandboxId::parse(name) {
+                Ok(id) if self.remove_unrecorded(&id, force).await? => return Ok(None),
+                _ => return Err(error),
+            },
             other => other?,
         };
         about(&row.spec);
@@ -34,7 +40,7 @@ impl Engine {
         // From here on it is this sandbox, even if another gets its name meanwhile.
         let id = row.id().clone();
         for _ in 0..TRIES {
-            if force {
+            if force && !self.is_foreign(&row.spec) {
                 self.stop(id.as_str(), Duration::ZERO).await?;
             }
             let turn = self.turn(&row).await?;
@@ -72,17 +78,13 @@ impl Engine {
         }
         if let Ok(id) = SandboxId::parse(text) {
             let _turn = self.turn_within(&id, PATIENCE).await?;
-            let owner = self.owner()?;
-            for backend in self.config.backends.all() {
-                let found = backend.leftovers(owner).await?;
-                let its =
-                    |leftover: &&Leftover| leftover.sandbox.as_ref().is_some_and(|(owner, _)| *owner == id);
-                for leftover in found.iter().filter(its) {
-                    backend.discard(leftover).await?;
-                }
+            for (backend, leftover) in self.leftovers_of_sandbox(&id).await? {
+                backend.discard(&leftover).await?;
             }
-            let directory = self.config.state.join("sandboxes").join(id.as_str());
-            tree::remove(directory.as_path()).map_err(EngineError::io(format!("remove {directory}")))?;
+            let dir = SandboxDir::of(&self.config.state, &id);
+            description::remove(&dir)?;
+            let path = dir.path();
+            tree::remove(path.as_path()).map_err(EngineError::io(format!("remove {path}")))?;
         }
         store.delete(text)?;
         Ok(())
@@ -90,16 +92,30 @@ impl Engine {
 
     /// The part of a removal that can be done again after a crash.
     pub(crate) async fn finish_removal(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        if self.is_foreign(spec) {
+            return self.forget_foreign(spec);
+        }
         let backend = self.backend(spec.method)?;
         backend.stop(spec).await?;
         EngineError::step(Step::RemoveStopped)?;
         if let Some(dir) = &spec.dir {
-            // First of all: half a sandbox must not be found again as a whole one. It may never have been made.
-            let _ = std::fs::remove_file(dir.description());
+            // First of all: half a sandbox must not be found again as a whole one.
+            description::remove(dir)?;
         }
         backend.remove(spec).await?;
         EngineError::step(Step::RemoveDirectories)?;
         self.store()?.delete(spec.id.as_str())?;
         EngineError::step(Step::RemoveForgotten)
+    }
+
+    /// Of a sandbox whose files are another installation's, what is here is removed and the files are not touched.
+    fn forget_foreign(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        if let Some(dir) = &spec.dir {
+            description::remove(dir)?;
+            let path = dir.path();
+            tree::remove(path.as_path()).map_err(EngineError::io(format!("remove {path}")))?;
+        }
+        self.store()?.delete(spec.id.as_str())?;
+        Ok(())
     }
 }

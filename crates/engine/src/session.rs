@@ -22,7 +22,9 @@ pub struct Connection {
 
 impl Engine {
     pub async fn connect(&self, name: &str) -> Result<Connection, EngineError> {
-        let row = self.recovered(self.row(name)?).await?;
+        let row = self.row(name)?;
+        self.refuse_foreign(&row)?;
+        let row = self.recovered(row).await?;
         let (id, keeper) = (row.id().clone(), row.keeper.clone());
         match (self.reach(row).await, keeper) {
             // A keeper that was dying when we came may have taken our connection with it, and nothing else.
@@ -44,6 +46,9 @@ impl Engine {
         };
         if row.state != State::Running {
             return Err(not_running(&row));
+        }
+        if let Some(why) = row.error {
+            return Err(EngineError::EngineLost { name: row.name, why });
         }
         let backend = self.backend(row.spec.method)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| not_running(&row))?;

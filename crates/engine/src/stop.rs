@@ -7,9 +7,9 @@ use crate::keeper::socket;
 use crate::observe::{about, observe, verb_span};
 use crate::session_book;
 use crate::turn::Turn;
-use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, spans};
+use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, printable, spans};
 use palisade_host::fault::Step;
-use palisade_protocol::client::{Client, ClientError};
+use palisade_protocol::client::{Client, ClientError, StreamEvent};
 use palisade_protocol::{KeeperVerb, Open};
 use palisade_store::{Row, StoreError, StoredEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +32,14 @@ pub enum Stopped {
     Already,
 }
 
+/// What a keeper said to a stop.
+enum Asked {
+    /// Its end tells whether it did.
+    Done,
+    /// It cannot, for this reason.
+    Refused(String),
+}
+
 impl Engine {
     /// What the user was told about a sandbox since then.
     pub fn notices(&self, id: &SandboxId, since: i64) -> Result<Vec<String>, EngineError> {
@@ -51,13 +59,23 @@ impl Engine {
     async fn end_keeper(&self, name: &str, grace: Duration) -> Result<Stopped, EngineError> {
         let row = self.row(name)?;
         about(&row.spec);
-        let row = self.with_known_keeper(row).await?;
+        self.refuse_foreign(&row)?;
+        let id = row.id().clone();
+        let row = match self.with_known_keeper(row).await {
+            // What runs without a keeper that could be found another one is ended without one.
+            Err(EngineError::Keeper { .. } | EngineError::Reported { .. }) => {
+                return self.stop_without_keeper(&id).await;
+            }
+            row => row?,
+        };
         if !row.state.has_keeper() {
-            return Ok(Stopped::Already);
+            return self.stop_at_rest(&row).await;
         }
         let _lease = self.lease(None);
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        self.ask_to_stop(&row, grace_ms).await;
+        if let Asked::Refused(reason) = self.ask_to_stop(&row, grace_ms).await {
+            return Err(EngineError::NotStopped { name: row.name, reason });
+        }
         EngineError::step(Step::StopAsked)?;
         let Some(keeper) = &row.keeper else {
             return Err(EngineError::WrongState {
@@ -89,6 +107,40 @@ impl Engine {
         Ok(Stopped::Now)
     }
 
+    /// The record says that it does not run. Where an engine has it, the engine's word counts.
+    async fn stop_at_rest(&self, row: &Row) -> Result<Stopped, EngineError> {
+        let backend = self.backend(row.spec.method)?;
+        let asked = backend.capabilities().has(Capability::OutlivesKeeper);
+        if !asked || !backend.inspect(&row.spec).await?.running {
+            return Ok(Stopped::Already);
+        }
+        let turn = self.turn(row).await?;
+        self.store()?.record_running(row.id(), None, now())?;
+        self.end_in_turn(&self.row(row.id().as_str())?, &turn).await
+    }
+
+    async fn stop_without_keeper(&self, id: &SandboxId) -> Result<Stopped, EngineError> {
+        let row = self.row(id.as_str())?;
+        let turn = self.turn(&row).await?;
+        self.end_in_turn(&self.row(id.as_str())?, &turn).await
+    }
+
+    /// Has the backend end a sandbox that no living process keeps, because the user asked for it.
+    async fn end_in_turn(&self, row: &Row, turn: &Turn) -> Result<Stopped, EngineError> {
+        if Self::is_orphaned(row) {
+            let store = self.store()?;
+            store.transition_if(
+                row.id(),
+                &[State::Starting, State::Running],
+                State::Stopping,
+                None,
+                now(),
+            )?;
+            self.bury(&self.row(row.id().as_str())?, STOPPED, turn).await?;
+        }
+        Ok(Stopped::Now)
+    }
+
     /// Before the keeper is killed: what was asked for is a stop, and whoever puts the rest in order sees that.
     fn note_forced_stop(&self, row: &Row) -> Result<(), EngineError> {
         let store = self.store()?;
@@ -102,7 +154,7 @@ impl Engine {
     }
 
     /// Asks through the socket, and by a signal where that does not work; the keeper's end tells whether it did.
-    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) {
+    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) -> Asked {
         let ask = async {
             // A keeper whose guest has not answered yet listens to nobody.
             if row.state == State::Starting {
@@ -114,15 +166,21 @@ impl Engine {
             let (_sender, mut receiver) =
                 client.open(Open::Keeper(KeeperVerb::Stop { grace_ms })).await.ok()?;
             // Accepted, and then the end of the stream or of the connection: whatever comes, the keeper's end counts.
-            while let Ok(Some(_)) = receiver.next().await {}
-            Some(())
+            while let Ok(Some(event)) = receiver.next().await {
+                if let StreamEvent::Refused(refusal) = event {
+                    return Some(Asked::Refused(printable(&refusal.text)));
+                }
+            }
+            Some(Asked::Done)
         };
         let patience = Duration::from_millis(grace_ms.into()) + MARGIN;
-        if tokio::time::timeout(patience, ask).await.ok().flatten().is_none()
+        let asked = tokio::time::timeout(patience, ask).await.ok().flatten();
+        if asked.is_none()
             && let Some(keeper) = &row.keeper
         {
             signal(keeper, Signal::TERM);
         }
+        asked.unwrap_or(Asked::Done)
     }
 
     /// The row, after waiting for the keeper of a start that has just begun to make itself known.
@@ -153,11 +211,14 @@ impl Engine {
             return Ok(row);
         }
         if self.goes_on_without_keeper(&row).await? {
-            match self.spawn_keeper(&row).await {
-                Ok(()) => return self.row(row.id().as_str()),
-                Err(error) => {
-                    tracing::warn!(sandbox.id = %row.id(), %error, "no other keeper could take over")
-                }
+            let spawned = self.spawn_keeper(&row).await;
+            let row = self.row(row.id().as_str())?;
+            // What runs is not ended because it cannot be reached: the next command tries again.
+            if let Err(error) = spawned
+                && Self::is_orphaned(&row)
+                && self.goes_on_without_keeper(&row).await?
+            {
+                return Err(error);
             }
         }
         let row = self.row(row.id().as_str())?;
@@ -216,6 +277,15 @@ impl Engine {
         if !matches!(error, EngineError::Client(ClientError::Closed | ClientError::Io(_))) {
             return error;
         }
+        let lost = |now: &Row| match &now.error {
+            Some(why) if now.state == State::Running && Self::keeper_lives(now) => {
+                Some(EngineError::EngineLost { name: now.name.clone(), why: why.clone() })
+            }
+            _ => None,
+        };
+        if let Some(lost) = self.row(row.id().as_str()).ok().as_ref().and_then(lost) {
+            return lost;
+        }
         // Its last act, the record of the end, may still be under way.
         if let Some(keeper) = &row.keeper {
             wait_for_end(keeper, LAST_ACT).await;
@@ -226,6 +296,7 @@ impl Engine {
                 Ok(true) => EngineError::KeeperDied { name: row.name.clone() },
                 Ok(false) | Err(_) => ended("its keeper died"),
             },
+            Ok(now) if lost(&now).is_some() => lost(&now).unwrap_or(error),
             Ok(now) if now.state == State::Error => ended(now.error.as_deref().unwrap_or("something failed")),
             Ok(now) if matches!(now.state, State::Stopping | State::Stopped) => ended(STOPPED),
             Err(EngineError::Store(StoreError::NotFound { .. })) => {

@@ -2,7 +2,9 @@
 //! happen under a lock file, so that any number of processes may come first at once.
 
 use crate::error::StoreError;
+use crate::record::Row;
 use crate::schema;
+use palisade_core::{HostPath, SandboxDir};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -140,6 +142,15 @@ impl Store {
             .map_err(self.failed("read the instance id"))
     }
 
+    /// The record with the sandbox's directory where it is now.
+    pub(crate) fn placed(&self, mut row: Row) -> Row {
+        let state = self.file.parent().and_then(|directory| HostPath::new(directory).ok());
+        if let (Some(dir), Some(state)) = (&mut row.spec.dir, state) {
+            *dir = SandboxDir::of(&state, &row.spec.id);
+        }
+        row
+    }
+
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -202,7 +213,9 @@ impl Store {
 
     fn has_tables(&self) -> Result<bool, StoreError> {
         let query = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
-        self.connection.query_row(query, [], |row| row.get(0)).map_err(self.failed("read the store's version"))
+        self.connection
+            .query_row(query, [], |row| row.get(0))
+            .map_err(self.failed("read the store's version"))
     }
 
     /// Switches the file to write-ahead logging, which stays with the file. SQLite does not apply the busy

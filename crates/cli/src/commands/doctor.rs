@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::AgentError;
 use palisade_core::{Capabilities, Capability, Check, CheckStatus, Diagnostic, ExitCode, Method, Origin};
+use palisade_engine::SandboxListing;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -110,10 +111,15 @@ async fn git() -> Check {
 /// Whether the record can be read, and what was set aside of it.
 fn state(context: &Context) -> Vec<Check> {
     let listed = match context.engine.list() {
-        Ok((sandboxes, bad)) if bad.is_empty() => {
+        Ok(SandboxListing { sandboxes, bad, unrecorded }) if bad.is_empty() && unrecorded.is_empty() => {
             Check::ok("records", format!("{} sandboxes, all readable", sandboxes.len()))
         }
-        Ok((_, bad)) => {
+        Ok(SandboxListing { bad, unrecorded, .. }) if bad.is_empty() => {
+            let ids: Vec<&str> = unrecorded.iter().map(|found| found.id.as_str()).collect();
+            let fix = format!("their files are kept; remove them with: palisade rm {}", ids.join(" "));
+            Check::warning("records", format!("there are none of: {}", ids.join(", ")), fix)
+        }
+        Ok(SandboxListing { bad, .. }) => {
             let names: Vec<String> = bad.iter().map(|row| palisade_core::printable(&row.name)).collect();
             let fix = format!("remove them with: palisade rm --force {}", names.join(" "));
             Check::warning("records", format!("cannot be read: {}", names.join(", ")), fix)

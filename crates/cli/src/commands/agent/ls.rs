@@ -56,7 +56,7 @@ impl<'a> Listed<'a> {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let workshop = workshop(context)?;
     let sandboxes = workshop.all()?;
-    let (summaries, _) = context.engine.list()?;
+    let summaries = context.engine.list()?.sandboxes;
     let mut listed = Vec::new();
     for sandbox in &sandboxes {
         let syncs = workshop.syncs(sandbox)?;

@@ -1,0 +1,259 @@
+//! Sandboxes without a record are found again: when the store is damaged, lost or older than they are, and when somebody
+//! has put their directories here.
+//!
+//! Every command that opens the store pays for it with one listing of a directory. What describes itself is recorded
+//! again; what does not is kept and shown. Nothing is ever removed here.
+//!
+//! A sandbox that is being made has its record before it has a directory, and one that is being removed has lost its
+//! description before it loses its record. Both are looked at again under the sandbox's lock, so neither is taken for
+//! one without a record.
+
+use crate::description::{self, Undescribed};
+use crate::engine::{Engine, now};
+use crate::error::EngineError;
+use palisade_core::{HostPath, Method, ProcessIdentity, SandboxDescription, SandboxDir, SandboxId, State};
+use palisade_store::{KnownAs, RecoveredSandbox, Store, StoreError};
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long another process may be at work on a sandbox that has no record.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A sandbox of which there is no record, and why it could not be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnrecordedSandbox {
+    pub id: SandboxId,
+    /// As far as it is known.
+    pub name: Option<String>,
+    pub method: Option<Method>,
+    pub why: String,
+    /// Its directory, when it has one.
+    pub directory: Option<HostPath>,
+}
+
+/// What was found without a record when the store was opened.
+#[derive(Debug, Default)]
+struct Adoption {
+    /// The names of those that are recorded now.
+    recorded: Vec<String>,
+    /// Those that are not.
+    kept: Vec<UnrecordedSandbox>,
+}
+
+impl Engine {
+    /// Opens the store; one that is damaged is set aside first. Sandboxes that it does not know are recorded again.
+    pub(crate) fn open_store(&self) -> Result<Store, EngineError> {
+        let (store, damage) = self.open_or_set_aside()?;
+        let adoption = self.adopt_unrecorded(&store)?;
+        if let Some(told) = summary(&adoption, damage.as_ref()) {
+            (self.config.tell)(&told);
+        }
+        self.unrecorded.replace(adoption.kept);
+        Ok(store)
+    }
+
+    fn open_or_set_aside(&self) -> Result<(Store, Option<Damage>), EngineError> {
+        let state = self.config.state.as_path();
+        let owner = self.owner()?.to_owned();
+        let (store, damage) = match Store::open(state, || owner.clone()) {
+            Err(StoreError::Corrupt { why, .. }) => {
+                let aside = Store::set_aside(state, now())?;
+                (Store::open(state, || owner.clone())?, aside.map(|aside| Damage { why, aside }))
+            }
+            other => (other?, None),
+        };
+        if store.instance()? != owner {
+            store.set_instance(&owner)?;
+        }
+        if store.is_new() {
+            // What an engine has may be all that is left of a sandbox.
+            let used = self.config.backends.all().into_iter().filter(|backend| backend.may_hold_leftovers());
+            let used: Vec<Method> = used.map(|backend| backend.method()).collect();
+            if !used.is_empty() {
+                store.set_unsearched_engines(&used)?;
+            }
+        }
+        Ok((store, damage))
+    }
+
+    /// For a damage that shows only when some record is read: sets the store aside when it really is damaged, so
+    /// that the next command works.
+    pub fn rescue_if_damaged(&self, error: &EngineError) {
+        if let EngineError::Store(StoreError::Corrupt { why, .. }) = error
+            && let Err(error) = self.rescue(why)
+        {
+            (self.config.tell)(&format!("the damaged store could not be set aside: {error}"));
+        }
+    }
+
+    fn rescue(&self, why: &str) -> Result<(), EngineError> {
+        let aside = Store::set_aside(self.config.state.as_path(), now())?;
+        let (store, _) = self.open_or_set_aside()?;
+        let adoption = self.adopt_unrecorded(&store)?;
+        let damage = aside.map(|aside| Damage { why: why.to_owned(), aside });
+        if let Some(told) = summary(&adoption, damage.as_ref()) {
+            (self.config.tell)(&told);
+        }
+        Ok(())
+    }
+
+    fn adopt_unrecorded(&self, store: &Store) -> Result<Adoption, EngineError> {
+        let mut adoption = Adoption::default();
+        // Before the records are read: a directory that is made later belongs to a record that was made before it.
+        let directories = description::directories(&self.config.state);
+        if directories.is_empty() {
+            return Ok(adoption);
+        }
+        let known = store.known_ids()?;
+        let keepers = OnceCell::new();
+        for id in directories {
+            let keeper_of = || self.keeper_of(&id, keepers.get_or_init(|| self.living_keepers()));
+            match known.get(id.as_str()) {
+                Some(KnownAs::Sandbox(Some(state))) if !state.has_keeper() => {
+                    // A store that is older than its last start says that it does not run.
+                    if SandboxDir::of(&self.config.state, &id).socket().as_path().exists()
+                        && let Some(keeper) = keeper_of()
+                    {
+                        self.record_keeper(store, &id, &keeper)?;
+                    }
+                }
+                Some(_) => {}
+                None => match self.adopt_directory(store, &id, keeper_of) {
+                    Ok(Some(name)) => adoption.recorded.push(name),
+                    Ok(None) => {}
+                    Err(why) => adoption.kept.push(self.unrecorded_directory(id, why)),
+                },
+            }
+        }
+        adoption.recorded.sort();
+        Ok(adoption)
+    }
+
+    /// The name of a sandbox that was recorded; `None` when it has a record after all, or is being removed.
+    fn adopt_directory(
+        &self,
+        store: &Store,
+        id: &SandboxId,
+        keeper: impl Fn() -> Option<ProcessIdentity>,
+    ) -> Result<Option<String>, String> {
+        // Without the lock, so that what cannot be read is not waited for.
+        description::read(&self.config.state, id).map_err(|why| why.to_string())?;
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let Some(_lock) = self.lock_sandbox_now(id, PATIENCE).map_err(|error| told(&error))? else {
+            return Ok(None);
+        };
+        if store.known_ids().map_err(|error| told(&error))?.contains_key(id.as_str()) {
+            return Ok(None);
+        }
+        let found = match description::read(&self.config.state, id) {
+            Err(Undescribed::Missing) => return Ok(None),
+            other => other.map_err(|why| why.to_string())?,
+        };
+        self.record_found(store, found, keeper()).map(Some).map_err(|error| told(&error))
+    }
+
+    /// Records a sandbox as it describes itself. Its caller has the sandbox's lock.
+    pub(crate) fn record_found(
+        &self,
+        store: &Store,
+        found: SandboxDescription,
+        keeper: Option<ProcessIdentity>,
+    ) -> Result<String, EngineError> {
+        let SandboxDescription { mut spec, created_at, .. } = found;
+        if !spec.method.keeps_files_in_engine() {
+            spec.owner = self.owner()?.to_owned();
+        }
+        let uid = self.uid_base().filter(|base| spec.identity.uid >= *base).map(|_| spec.identity.uid);
+        let state = if keeper.is_some() { State::Running } else { State::Stopped };
+        let recovered = RecoveredSandbox { spec, uid, state, keeper, created_at, at: now() };
+        Ok(store.insert_recovered(&recovered)?.to_string())
+    }
+
+    fn record_keeper(
+        &self,
+        store: &Store,
+        id: &SandboxId,
+        keeper: &ProcessIdentity,
+    ) -> Result<(), EngineError> {
+        match self.lock_sandbox_now(id, Duration::ZERO)? {
+            Some(_lock) => Ok(store.record_running(id, Some(keeper), now())?),
+            None => Ok(()),
+        }
+    }
+
+    /// The living keeper of a sandbox, as its lease has it.
+    pub(crate) fn keeper_of(
+        &self,
+        id: &SandboxId,
+        keepers: &[(SandboxId, ProcessIdentity)],
+    ) -> Option<ProcessIdentity> {
+        keepers.iter().find(|(known, _)| known == id).map(|(_, keeper)| keeper.clone())
+    }
+
+    fn unrecorded_directory(&self, id: SandboxId, why: String) -> UnrecordedSandbox {
+        let directory = SandboxDir::of(&self.config.state, &id).path().clone();
+        UnrecordedSandbox { id, name: None, method: None, why, directory: Some(directory) }
+    }
+}
+
+/// A store that was set aside.
+struct Damage {
+    why: String,
+    aside: PathBuf,
+}
+
+/// What the user is told, once; nothing when nothing was found.
+fn summary(adoption: &Adoption, damage: Option<&Damage>) -> Option<String> {
+    let Adoption { recorded, kept } = adoption;
+    let count = match recorded.len() {
+        1 => "1 sandbox was".to_owned(),
+        count => format!("{count} sandboxes were"),
+    };
+    let mut told = match damage {
+        Some(Damage { why, aside }) => {
+            format!(
+                "the store was damaged ({why}) and is set aside as {}; {count} found again",
+                aside.display()
+            )
+        }
+        None if recorded.is_empty() => return None,
+        None => format!("{count} found again, of which the store had no record: {}", recorded.join(", ")),
+    };
+    if !kept.is_empty() {
+        told += &format!("; {} more cannot be read and are kept: see palisade ls", kept.len());
+    }
+    Some(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_told_and_nothing_else() {
+        let adoption = |recorded: &[&str], kept: usize| Adoption {
+            recorded: recorded.iter().map(|name| (*name).to_owned()).collect(),
+            kept: (0..kept)
+                .map(|_| UnrecordedSandbox {
+                    id: SandboxId::from_random([1; 15]),
+                    name: None,
+                    method: None,
+                    why: "x".into(),
+                    directory: None,
+                })
+                .collect(),
+        };
+        let damage = Damage { why: "torn".into(), aside: "/s/aside".into() };
+        assert_eq!(summary(&adoption(&[], 1), None), None, "ls shows it, and nobody else is bothered");
+        assert_eq!(
+            summary(&adoption(&["a", "b"], 1), None).unwrap(),
+            "2 sandboxes were found again, of which the store had no record: a, b; \
+             1 more cannot be read and are kept: see palisade ls"
+        );
+        assert_eq!(
+            summary(&adoption(&["a"], 0), Some(&damage)).unwrap(),
+            "the store was damaged (torn) and is set aside as /s/aside; 1 sandbox was found again"
+        );
+    }
+}
