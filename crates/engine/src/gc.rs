@@ -82,7 +82,7 @@ impl GcReport {
         match outcome {
             Ok(item) => self.items.extend(item),
             Err(error) => {
-                tracing::warn!(%error, "something could not be put in order");
+                tracing::debug!(%error, "something could not be put in order");
                 self.failures.push(error);
             }
         }

@@ -5,10 +5,13 @@ use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
 use crate::keeper_home::KeeperHome;
 use crate::observe::{about, observe, verb_span};
+use crate::reconnect::Outcome;
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
 use crate::way_out;
-use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State, spans};
+use palisade_core::{
+    Backend, BackendError, BoxFuture, Capability, Diagnostic, Event, Liveness, SandboxSpec, State, spans,
+};
 use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_host::process;
@@ -83,36 +86,25 @@ impl Engine {
                 return Err(error);
             }
         };
-        let Up { keeper, config, gate, book } =
-            match observe(boot, self.bring_up(&row, &home, &backend, way, terminate, &pulse)).await {
-                Ok(up) => up,
-                Err(error) => {
-                    tell(report, &failure(&error));
-                    let reason = error.to_string();
-                    tracing::error!(%reason, "the sandbox did not come up");
-                    Span::current().record(spans::ERROR, error.code());
-                    let state = match error {
-                        EngineError::StoppedMeanwhile { .. } => State::Stopped,
-                        _ => State::Error,
-                    };
-                    return self.put_away(&row, &home, &backend, state, Some(&reason)).await;
-                }
-            };
+        let mut up = match observe(boot, self.bring_up(&row, &home, &backend, way, terminate, &pulse)).await {
+            Ok(up) => up,
+            Err(error) => {
+                tell(report, &failure(&error));
+                let reason = error.to_string();
+                tracing::error!(%reason, "the sandbox did not come up");
+                Span::current().record(spans::ERROR, error.code());
+                let state = match error {
+                    EngineError::StoppedMeanwhile { .. } => State::Stopped,
+                    _ => State::Error,
+                };
+                return self.put_away(&row, &home, &backend, state, Some(&reason)).await;
+            }
+        };
         tell(report, &KeeperReport::Ready);
         tracing::info!("running");
         palisade_host::memory::give_back_start_up_code();
-        let write_egress = async {
-            match &gate {
-                Some(gate) => self.write_egress(&row, &home, gate.ledger()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let (end, closing) = tokio::select! {
-            served = keeper.serve(config) => served,
-            never = write_egress => match never {},
-            never = book.follow() => match never {},
-            never = self.run_errands(&row, &home, &pulse) => match never {},
-        };
+        let (end, closing) = self.serve(&row, &home, &backend, &mut up, &pulse).await;
+        let Up { gate, .. } = up;
         if let Some(gate) = &gate {
             self.finish_egress(&home, gate.ledger());
         }
@@ -126,6 +118,46 @@ impl Engine {
             self.end(&row, &home, &backend, end, closing).await
         };
         observe(verb_span!(spans::SHUTDOWN), shutdown).await
+    }
+
+    /// Serves clients until there is a reason to end. A connection that was lost is tried again where the sandbox lives on
+    /// without it.
+    async fn serve(
+        &self,
+        row: &Row,
+        home: &KeeperHome,
+        backend: &Arc<dyn Backend>,
+        up: &mut Up,
+        pulse: &Pulse,
+    ) -> (KeeperEnd, Closing) {
+        let outlives = outlives_keeper(backend, &row.spec);
+        loop {
+            let why = match std::mem::replace(&mut up.link, Link::Lost(String::new())) {
+                Link::Connected(keeper) => {
+                    let write_egress = async {
+                        match &up.gate {
+                            Some(gate) => self.write_egress(row, home, gate.ledger()).await,
+                            None => std::future::pending().await,
+                        }
+                    };
+                    let (end, closing) = tokio::select! {
+                        served = keeper.serve(&mut up.config) => served,
+                        never = write_egress => match never {},
+                        never = up.book.follow() => match never {},
+                        never = self.run_errands(row, home, pulse) => match never {},
+                    };
+                    match end {
+                        KeeperEnd::GuestGone(why) if outlives => why,
+                        end => return (end, closing),
+                    }
+                }
+                Link::Lost(why) => why,
+            };
+            match self.regain_guest(row, home, backend, up, &why).await {
+                Outcome::Connected(keeper) => up.link = Link::Connected(keeper),
+                Outcome::Ended(end, closing) => return (end, closing),
+            }
+        }
     }
 
     /// Becomes the keeper in the record: of a sandbox that is being started, or of one whose keeper has died.
@@ -165,17 +197,29 @@ impl Engine {
         let gate = way_out::gate(backend.as_ref(), &row.spec)?;
         let book = Arc::new(SessionBook::open(&dir)?);
         let writing = Arc::clone(&book);
-        if way == Way::Start {
-            backend.start(&row.spec).await?;
-        }
-        // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
+        let manner = match way {
+            Way::Adopt => Way::Adopt,
+            Way::Start => match backend.start(&row.spec).await {
+                // The record was wrong, and what runs is not ended for it.
+                Err(BackendError::RunsAlready { .. }) => Way::Adopt,
+                started => started.map(|()| Way::Start)?,
+            },
+        };
+        // A guest that hangs need not be waited for when the sandbox is to be stopped.
         let answered = async {
             // Both at once: an engine answers questions about a container while its guest is starting.
-            let greeted = greet(backend, &row.spec, way, gate.as_deref());
+            let greeted = greet(backend, &row.spec, manner, gate.as_deref());
             let (keeper, liveness) = tokio::join!(greeted, backend.inspect(&row.spec));
-            Ok::<_, EngineError>((keeper?, liveness?))
+            match (keeper, liveness) {
+                (Ok(keeper), liveness) => Ok((Link::Connected(keeper), liveness?)),
+                // It runs, so it is not given up because it cannot be reached.
+                (Err(error), Ok(liveness)) if way == Way::Adopt && liveness.running => {
+                    Ok((Link::Lost(error.to_string()), liveness))
+                }
+                (Err(error), _) => Err(error),
+            }
         };
-        let (keeper, liveness) = tokio::select! {
+        let (link, liveness) = tokio::select! {
             answered = answered => answered?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
@@ -194,14 +238,14 @@ impl Engine {
         let status = serde_json::to_string(&liveness).unwrap_or_default();
         let config = KeeperConfig {
             listener,
-            status_json: Box::new(move || status.clone()),
+            status_json: Arc::new(move || status.clone()),
             allowed_uid: rustix::process::geteuid().as_raw(),
             terminate,
             door: gate.clone().map(Gate::door),
-            session_started: Box::new(move |name| writing.started(name)),
+            session_started: Arc::new(move |name| writing.started(name)),
             pulse: Arc::clone(pulse),
         };
-        Ok(Up { keeper, config, gate, book })
+        Ok(Up { link, config, gate, book })
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -254,6 +298,7 @@ impl Engine {
     }
 
     /// Gives back what lived while the sandbox ran, and records the end.
+    /// Where an engine has the sandbox, only its word that nothing runs is recorded as the end.
     async fn put_away(
         &self,
         row: &Row,
@@ -263,6 +308,11 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<(), EngineError> {
         let stopped = backend.stop(&row.spec).await;
+        if stopped.is_err() && backend.capabilities().has(Capability::OutlivesKeeper) {
+            // It may run on: the record says so until the engine can be asked again.
+            socket::remove(home.dir().path(), SOCKET);
+            return Ok(stopped?);
+        }
         note(EngineError::step(Step::KeepGivenBack));
         let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
         for text in backend.warnings(&row.spec, started) {
@@ -280,23 +330,35 @@ impl Engine {
 }
 
 /// All that a sandbox which is up has on the host.
-struct Up {
-    keeper: Keeper,
-    config: KeeperConfig,
-    gate: Option<Arc<Gate>>,
-    book: Arc<SessionBook>,
+pub(crate) struct Up {
+    link: Link,
+    pub(crate) config: KeeperConfig,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) book: Arc<SessionBook>,
+}
+
+/// The connection to a guest.
+enum Link {
+    Connected(Keeper),
+    /// There is none, for this reason.
+    Lost(String),
+}
+
+/// Whether a sandbox goes on without the connection to it. One that may write a directory of the host's does not.
+fn outlives_keeper(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> bool {
+    backend.capabilities().has(Capability::OutlivesKeeper) && !spec.policy.writes_host()
 }
 
 /// How a keeper comes to its sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     Start,
     /// It runs, and its keeper has died, perhaps in the middle of a frame.
     Adopt,
 }
 
 /// The handshake, and the backend's explanation when there is none.
-async fn greet(
+pub(crate) async fn greet(
     backend: &Arc<dyn Backend>,
     spec: &SandboxSpec,
     way: Way,

@@ -23,6 +23,7 @@ mod logs;
 mod observe;
 mod one_off;
 mod preflight;
+mod reconnect;
 mod remove;
 mod session;
 mod session_book;

@@ -12,7 +12,7 @@ use crate::stop::end_keeper;
 use crate::turn::Turn;
 use crate::whole_file;
 use palisade_core::{
-    Lasting, Leftover, Method, SandboxDescription, SandboxDir, SandboxId, SandboxName, printable,
+    Capability, Lasting, Leftover, Method, SandboxDescription, SandboxDir, SandboxId, SandboxName, printable,
 };
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
@@ -209,6 +209,19 @@ impl Engine {
             self.adopt_running(&row, &turn).await?;
         }
         Ok(item(&recorded))
+    }
+
+    /// The record as the engine has it: a sandbox that runs although its record says otherwise is recorded as running.
+    pub(crate) async fn observed_in_turn(&self, row: Row, turn: &Turn) -> Result<Row, EngineError> {
+        let backend = self.backend(row.spec.method)?;
+        let outlives = backend.capabilities().has(Capability::OutlivesKeeper);
+        if row.state.has_keeper() || !outlives || self.is_foreign(&row.spec) {
+            return Ok(row);
+        }
+        if backend.inspect(&row.spec).await?.running {
+            self.adopt_running(&row, turn).await?;
+        }
+        Ok(self.store()?.find(row.id().as_str())?)
     }
 
     /// Corrects the record of a sandbox that runs, and gives it a keeper.

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 mod adoption;
+mod connection;
 mod crashes;
 mod engine;
 mod faults;
 mod image;
 mod loopback;
+mod lost;
 mod parallel;
 mod proxy;
 mod remote;

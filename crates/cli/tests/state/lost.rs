@@ -54,7 +54,7 @@ fn all_is_there(instance: &Instance, idle: &str) {
     assert_eq!(states(instance), [pair("busy", "running"), pair("idle", idle)]);
     assert_eq!(instance.run(["gc", "--json"]).ok().stdout, "[]\n");
     let sessions = instance.run(["sessions", "busy", "--json"]).ok().json();
-    assert_eq!((&sessions[0]["name"], &sessions[0]["exit"]), (&"s".into(), &serde_json::Value::Null));
+    assert_eq!((&sessions[0]["name"], &sessions[0]["state"]), (&"s".into(), &"running".into()));
     assert_eq!(instance.shell("busy", "cat work").ok().stdout, "work\n");
     instance.run(["stop", "busy"]).ok();
     assert_eq!(states(instance)[0], pair("busy", "stopped"), "its keeper finds the new store");

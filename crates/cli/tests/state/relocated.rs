@@ -190,7 +190,7 @@ fn a_copy_leaves_the_original_alone(method: &'static str) {
         [pair("busy", "running"), pair("idle", "created")]
     );
     let sessions = instance.run(["sessions", "busy", "--json"]).ok().json();
-    assert_eq!((&sessions[0]["name"], &sessions[0]["exit"]), (&"s".into(), &serde_json::Value::Null));
+    assert_eq!((&sessions[0]["name"], &sessions[0]["state"]), (&"s".into(), &"running".into()));
     assert_eq!(instance.shell("busy", "cat work").ok().stdout, "work\n");
     let wrapped = Command::new(instance.work().join("agent")).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&wrapped.stdout), "wrapped\n", "{wrapped:?}");
