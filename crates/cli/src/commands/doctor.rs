@@ -137,10 +137,15 @@ fn state(context: &Context) -> Vec<Check> {
 fn set_aside(context: &Context) -> Vec<String> {
     let entries = std::fs::read_dir(context.engine.state_dir()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names
-        .filter(|name| name.contains(".corrupt-") && !name.ends_with("-wal") && !name.ends_with("-shm"))
-        .collect();
+    let mut names: Vec<String> = names.filter(|name| name.contains(".corrupt-")).collect();
     names.sort();
+    // A journal is told with its store, unless it is all that there is.
+    let stores = names.clone();
+    let is_companion = |name: &String| {
+        let store = name.strip_suffix("-wal").or_else(|| name.strip_suffix("-shm"));
+        store.is_some_and(|store| stores.iter().any(|other| other == store))
+    };
+    names.retain(|name| !is_companion(name));
     names
 }
 

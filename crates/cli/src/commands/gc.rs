@@ -11,8 +11,9 @@ use palisade_provision::{Collected, Collecting, Collection};
 /// Finish or undo what a crash left behind, and nothing else
 ///
 /// A user's files are never removed: what has no record is recorded again, or kept and named with the command that
-/// removes it. Slots whose worktree is gone are given back, with their services and their secrets, unless their services
-/// have data. An engine that could not be asked is named, and the exit code is that of the error.
+/// removes it. Slots whose worktree git lists no longer are given back, with their services and their secrets; where the
+/// services have data, they are stopped, and the rest is kept. An engine that could not be asked is named, and the exit
+/// code is that of the error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only tell what would be done
@@ -52,12 +53,24 @@ fn tell(items: &[GcItem], failed: bool, arguments: &Arguments) -> Result<(), Fai
     Ok(())
 }
 
-fn of_slot(Collected { slot, what }: Collected) -> GcItem {
+fn of_slot(Collected { slot, feature, what }: Collected) -> GcItem {
+    let done = || format!("remove it with all that is in it: palisade done {feature}");
     match what {
         Collection::Abandoned => GcItem::new(format!("slot {slot}"), GcAction::Removed),
         Collection::Finished => GcItem::new(format!("slot {slot}"), GcAction::Finished),
         Collection::Secrets => {
             GcItem::new(format!("secrets of slot {slot}, which never started"), GcAction::Removed)
+        }
+        Collection::Followed { worktree } => {
+            let what = format!("slot {slot}, whose worktree was moved to {worktree}");
+            GcItem::new(what, GcAction::Recovered)
+        }
+        Collection::Data { volumes } => GcItem::kept(
+            format!("slot {slot}, whose worktree is gone, with data in {}", volumes.join(", ")),
+            done(),
+        ),
+        Collection::Uncertain { why } => {
+            GcItem::kept(format!("slot {slot}, whose worktree is not there: {why}"), done())
         }
     }
 }
