@@ -8,11 +8,11 @@
 //! description before it loses its record. Both are looked at again under the sandbox's lock, so neither is taken for
 //! one without a record.
 
-use crate::description::{self, Undescribed};
+use crate::description::{self, DescriptionProblem};
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use palisade_core::{HostPath, Method, ProcessIdentity, SandboxDescription, SandboxDir, SandboxId, State};
-use palisade_store::{KnownAs, RecoveredSandbox, Store, StoreError};
+use palisade_store::{KnownId, RecoveredSandbox, Store, StoreError};
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct UnrecordedSandbox {
 
 /// What was found without a record when the store was opened.
 #[derive(Debug, Default)]
-struct Adoption {
+struct AdoptionReport {
     /// The names of those that are recorded now.
     recorded: Vec<String>,
     /// Those that are not.
@@ -46,8 +46,8 @@ impl Engine {
     pub(crate) fn open_store(&self) -> Result<Store, EngineError> {
         let (store, damage) = self.open_or_set_aside()?;
         let adoption = self.adopt_unrecorded(&store)?;
-        if let Some(told) = summary(&adoption, damage.as_ref()) {
-            (self.config.tell)(&told);
+        if let Some(message) = summary(&adoption, damage.as_ref()) {
+            (self.config.tell)(&message);
         }
         self.unrecorded.replace(adoption.kept);
         Ok(store)
@@ -92,14 +92,14 @@ impl Engine {
         let (store, _) = self.open_or_set_aside()?;
         let adoption = self.adopt_unrecorded(&store)?;
         let damage = aside.map(|aside| Damage { why: why.to_owned(), aside });
-        if let Some(told) = summary(&adoption, damage.as_ref()) {
-            (self.config.tell)(&told);
+        if let Some(message) = summary(&adoption, damage.as_ref()) {
+            (self.config.tell)(&message);
         }
         Ok(())
     }
 
-    fn adopt_unrecorded(&self, store: &Store) -> Result<Adoption, EngineError> {
-        let mut adoption = Adoption::default();
+    fn adopt_unrecorded(&self, store: &Store) -> Result<AdoptionReport, EngineError> {
+        let mut adoption = AdoptionReport::default();
         // Before the records are read: a directory that is made later belongs to a record that was made before it.
         let directories = description::directories(&self.config.state);
         if directories.is_empty() {
@@ -110,7 +110,7 @@ impl Engine {
         for id in directories {
             let keeper_of = || self.keeper_of(&id, keepers.get_or_init(|| self.living_keepers()));
             match known.get(id.as_str()) {
-                Some(KnownAs::Sandbox(Some(state))) if !state.has_keeper() => {
+                Some(KnownId::Sandbox(Some(state))) if !state.has_keeper() => {
                     // A store that is older than its last start says that it does not run.
                     if SandboxDir::of(&self.config.state, &id).socket().as_path().exists()
                         && let Some(keeper) = keeper_of()
@@ -139,18 +139,18 @@ impl Engine {
     ) -> Result<Option<String>, String> {
         // Without the lock, so that what cannot be read is not waited for.
         description::read(&self.config.state, id).map_err(|why| why.to_string())?;
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        let Some(_lock) = self.lock_sandbox_now(id, PATIENCE).map_err(|error| told(&error))? else {
+        let text = |error: EngineError| error.to_string();
+        let Some(_lock) = self.lock_sandbox_now(id, PATIENCE).map_err(text)? else {
             return Ok(None);
         };
-        if store.known_ids().map_err(|error| told(&error))?.contains_key(id.as_str()) {
+        if store.known_ids().map_err(|error| text(error.into()))?.contains_key(id.as_str()) {
             return Ok(None);
         }
         let found = match description::read(&self.config.state, id) {
-            Err(Undescribed::Missing) => return Ok(None),
+            Err(DescriptionProblem::Missing) => return Ok(None),
             other => other.map_err(|why| why.to_string())?,
         };
-        self.record_found(store, found, keeper()).map(Some).map_err(|error| told(&error))
+        self.record_found(store, found, keeper()).map(Some).map_err(text)
     }
 
     /// Records a sandbox as it describes itself. Its caller has the sandbox's lock.
@@ -203,14 +203,14 @@ struct Damage {
     aside: PathBuf,
 }
 
-/// What the user is told, once; nothing when nothing was found.
-fn summary(adoption: &Adoption, damage: Option<&Damage>) -> Option<String> {
-    let Adoption { recorded, kept } = adoption;
+/// The message for the user, once; none when nothing was found.
+fn summary(adoption: &AdoptionReport, damage: Option<&Damage>) -> Option<String> {
+    let AdoptionReport { recorded, kept } = adoption;
     let count = match recorded.len() {
         1 => "1 sandbox was".to_owned(),
         count => format!("{count} sandboxes were"),
     };
-    let mut told = match damage {
+    let mut message = match damage {
         Some(Damage { why, aside }) => {
             format!(
                 "the store was damaged ({why}) and is set aside as {}; {count} found again",
@@ -221,9 +221,9 @@ fn summary(adoption: &Adoption, damage: Option<&Damage>) -> Option<String> {
         None => format!("{count} found again, of which the store had no record: {}", recorded.join(", ")),
     };
     if !kept.is_empty() {
-        told += &format!("; {} more cannot be read and are kept: see palisade ls", kept.len());
+        message += &format!("; {} more cannot be read and are kept: see palisade ls", kept.len());
     }
-    Some(told)
+    Some(message)
 }
 
 #[cfg(test)]
@@ -231,8 +231,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_told_and_nothing_else() {
-        let adoption = |recorded: &[&str], kept: usize| Adoption {
+    fn the_message_names_what_was_found_and_nothing_else() {
+        let adoption = |recorded: &[&str], kept: usize| AdoptionReport {
             recorded: recorded.iter().map(|name| (*name).to_owned()).collect(),
             kept: (0..kept)
                 .map(|_| UnrecordedSandbox {
@@ -245,7 +245,7 @@ mod tests {
                 .collect(),
         };
         let damage = Damage { why: "torn".into(), aside: "/s/aside".into() };
-        assert_eq!(summary(&adoption(&[], 1), None), None, "ls shows it, and nobody else is bothered");
+        assert_eq!(summary(&adoption(&[], 1), None), None, "only ls shows it");
         assert_eq!(
             summary(&adoption(&["a", "b"], 1), None).unwrap(),
             "2 sandboxes were found again, of which the store had no record: a, b; \

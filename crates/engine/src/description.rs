@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 
 /// Why a directory does not say which sandbox it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Undescribed {
+pub(crate) enum DescriptionProblem {
     #[error("it has no description")]
     Missing,
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub(crate) enum Undescribed {
     OfAnother,
 }
 
-impl Undescribed {
+impl DescriptionProblem {
     /// Whether another description of the same sandbox may take its place. One that a later program has written is not
     /// replaced.
     pub(crate) fn may_be_replaced(&self) -> bool {
@@ -57,16 +57,16 @@ pub(crate) fn remove(dir: &SandboxDir) -> Result<(), EngineError> {
 }
 
 /// What the directory of a sandbox says of it, wherever the directory is now.
-pub(crate) fn read(state: &HostPath, id: &SandboxId) -> Result<SandboxDescription, Undescribed> {
+pub(crate) fn read(state: &HostPath, id: &SandboxId) -> Result<SandboxDescription, DescriptionProblem> {
     let dir = SandboxDir::of(state, id);
     let text = match std::fs::read(dir.description()) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(Undescribed::Missing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(DescriptionProblem::Missing),
         Err(error) => return Err(DescriptionError::Unreadable { reason: error.to_string() }.into()),
     };
     let mut description = SandboxDescription::parse(&text)?;
     if description.spec.id != *id {
-        return Err(Undescribed::OfAnother);
+        return Err(DescriptionProblem::OfAnother);
     }
     description.spec.dir = Some(dir);
     Ok(description)

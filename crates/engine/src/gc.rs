@@ -91,7 +91,7 @@ impl GcReport {
 
 impl Engine {
     /// For the beginning of a command that changes something: collects when a process has died at work, and otherwise
-    /// only looks at the leases. What cannot be put in order is told, and the command goes on.
+    /// only looks at the leases. What cannot be put in order is reported, and the command goes on.
     pub async fn tidy(&self) -> Vec<GcItem> {
         if self.dead_leases().is_empty() {
             return Vec::new();
@@ -106,7 +106,7 @@ impl Engine {
         report.items.into_iter().filter(|item| item.action.is_change()).collect()
     }
 
-    /// Does it, or only tells what it would do. What cannot be put right does not keep the rest from it.
+    /// Does it, or only reports what it would do. What cannot be put right does not keep the rest from it.
     pub async fn gc(&self, dry_run: bool) -> Result<GcReport, EngineError> {
         observe(verb_span!(spans::GC), self.sweep(dry_run)).await
     }
@@ -116,7 +116,7 @@ impl Engine {
         let dead = self.dead_leases();
         let collected = self.collect(dry_run).await;
         if !dry_run {
-            // Also after a failure: it was told, and is not tried again before every single command.
+            // Also after a failure: it was reported, and is not tried again before every single command.
             dead.iter().for_each(|lease| drop(std::fs::remove_file(lease)));
         }
         if let Ok(GcReport { failures, .. }) = &collected
@@ -139,9 +139,9 @@ impl Engine {
             let being_worked_on = intents
                 .iter()
                 .any(|intent| intent.sandbox_id == *row.id() && process::is_alive(&intent.owner));
-            // In a dry run, what an intent has told already is not told again.
-            let told = dry_run && intents.iter().any(|intent| intent.sandbox_id == *row.id());
-            if !being_worked_on && !told && Self::is_orphaned(&row) {
+            // In a dry run, what an intent was reported for is not reported again.
+            let reported = dry_run && intents.iter().any(|intent| intent.sandbox_id == *row.id());
+            if !being_worked_on && !reported && Self::is_orphaned(&row) {
                 report.note(self.recover(&row, dry_run).await);
             }
         }
@@ -185,12 +185,12 @@ impl Engine {
             None => {
                 // Otherwise the keeper went on without the command that had asked for it.
                 let orphaned = Self::is_orphaned(&row);
-                let told = item(GcAction::Undone, "start").filter(|_| orphaned);
+                let undone = item(GcAction::Undone, "start").filter(|_| orphaned);
                 if !dry_run {
                     self.recovered_in_turn(row, &turn).await?;
                     store.end_intent(intent.id)?;
                 }
-                Ok(told)
+                Ok(undone)
             }
         }
     }

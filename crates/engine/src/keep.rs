@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
 use crate::keeper_home::KeeperHome;
 use crate::observe::{about, observe, verb_span};
-use crate::reconnect::Outcome;
+use crate::reconnect::ReconnectOutcome;
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
 use crate::way_out;
@@ -154,8 +154,8 @@ impl Engine {
                 Link::Lost(why) => why,
             };
             match self.regain_guest(row, home, backend, up, &why).await {
-                Outcome::Connected(keeper) => up.link = Link::Connected(keeper),
-                Outcome::Ended(end, closing) => return (end, closing),
+                ReconnectOutcome::Connected(keeper) => up.link = Link::Connected(keeper),
+                ReconnectOutcome::Ended(end, closing) => return (end, closing),
             }
         }
     }

@@ -46,7 +46,7 @@ pub struct UnrecordedSummary {
     pub name: String,
     /// `null` when nothing says it.
     pub method: Option<Method>,
-    pub state: Unrecorded,
+    pub state: UnrecordedState,
     /// Why it could not be recorded again.
     pub error: String,
     /// Where its files are, when they are on this host.
@@ -59,7 +59,7 @@ pub struct UnrecordedSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Unrecorded {
+pub enum UnrecordedState {
     Unrecorded,
 }
 
@@ -166,7 +166,7 @@ impl From<UnrecordedSandbox> for UnrecordedSummary {
         Self {
             name: found.name.unwrap_or_else(|| found.id.to_string()),
             method: found.method,
-            state: Unrecorded::Unrecorded,
+            state: UnrecordedState::Unrecorded,
             error: found.why,
             directory: found.directory,
             remove: removal(&found.id),

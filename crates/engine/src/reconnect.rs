@@ -2,7 +2,7 @@
 //! then asks the engine whether the container runs, and connects again as soon as it can.
 //!
 //! Only the engine's word ends the sandbox. While the engine cannot be asked, the record goes on saying `running`, with
-//! what is wrong beside it; clients are told the same, and a stop is refused rather than claimed.
+//! what is wrong beside it; clients get the same reason, and a stop is refused rather than claimed.
 
 use crate::engine::{Engine, now};
 use crate::keep::{Up, Way, greet};
@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What came of a connection that was lost.
-pub(crate) enum Outcome {
+pub(crate) enum ReconnectOutcome {
     Connected(Keeper),
     Ended(KeeperEnd, Closing),
 }
@@ -36,7 +36,7 @@ impl Engine {
         backend: &Arc<dyn Backend>,
         up: &mut Up,
         why: &str,
-    ) -> Outcome {
+    ) -> ReconnectOutcome {
         let lost = format!("the connection to {} is lost ({why}); it is tried again", row.spec.method);
         tracing::warn!(why, "the connection to the guest is lost");
         self.note_trouble(row, home, Some(&lost));
@@ -49,18 +49,18 @@ impl Engine {
                         tracing::info!("the guest answers again");
                         self.note_trouble(row, home, None);
                         up.book.resume();
-                        return Outcome::Connected(keeper);
+                        return ReconnectOutcome::Connected(keeper);
                     }
                     None => {
                         let closing = Closing::without_clients(&up.config);
-                        return Outcome::Ended(KeeperEnd::GuestGone(why.to_owned()), closing);
+                        return ReconnectOutcome::Ended(KeeperEnd::GuestGone(why.to_owned()), closing);
                     }
                 },
                 served = serve_without_guest(&mut up.config, &lost) => served,
             };
-            let KeeperEnd::StopAsked { .. } = end else { return Outcome::Ended(end, closing) };
+            let KeeperEnd::StopAsked { .. } = end else { return ReconnectOutcome::Ended(end, closing) };
             match ask_engine(backend, &row.spec).await {
-                Ok(()) => return Outcome::Ended(end, closing),
+                Ok(()) => return ReconnectOutcome::Ended(end, closing),
                 Err(reason) => closing.refuse_stop(&reason).await,
             }
         }

@@ -45,7 +45,7 @@ impl Engine {
             }
             let turn = self.turn(&row).await?;
             row = self.recovered_in_turn(self.row(id.as_str())?, &turn).await?;
-            row = self.observed_in_turn(row, &turn).await?;
+            row = self.refresh_from_engine(row, &turn).await?;
             if !row.state.has_keeper() {
                 let store = self.store()?;
                 let nothing = serde_json::Value::Null;

@@ -33,7 +33,7 @@ pub enum Stopped {
 }
 
 /// What a keeper said to a stop.
-enum Asked {
+enum StopAnswer {
     /// Its end tells whether it did.
     Done,
     /// It cannot, for this reason.
@@ -73,7 +73,7 @@ impl Engine {
         }
         let _lease = self.lease(None);
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        if let Asked::Refused(reason) = self.ask_to_stop(&row, grace_ms).await {
+        if let StopAnswer::Refused(reason) = self.ask_to_stop(&row, grace_ms).await {
             return Err(EngineError::NotStopped { name: row.name, reason });
         }
         EngineError::step(Step::StopAsked)?;
@@ -116,17 +116,17 @@ impl Engine {
         }
         let turn = self.turn(row).await?;
         self.store()?.record_running(row.id(), None, now())?;
-        self.end_in_turn(&self.row(row.id().as_str())?, &turn).await
+        self.stop_unkept(&self.row(row.id().as_str())?, &turn).await
     }
 
     async fn stop_without_keeper(&self, id: &SandboxId) -> Result<Stopped, EngineError> {
         let row = self.row(id.as_str())?;
         let turn = self.turn(&row).await?;
-        self.end_in_turn(&self.row(id.as_str())?, &turn).await
+        self.stop_unkept(&self.row(id.as_str())?, &turn).await
     }
 
     /// Has the backend end a sandbox that no living process keeps, because the user asked for it.
-    async fn end_in_turn(&self, row: &Row, turn: &Turn) -> Result<Stopped, EngineError> {
+    async fn stop_unkept(&self, row: &Row, turn: &Turn) -> Result<Stopped, EngineError> {
         if Self::is_orphaned(row) {
             let store = self.store()?;
             store.transition_if(
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// Asks through the socket, and by a signal where that does not work; the keeper's end tells whether it did.
-    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) -> Asked {
+    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) -> StopAnswer {
         let ask = async {
             // A keeper whose guest has not answered yet listens to nobody.
             if row.state == State::Starting {
@@ -168,10 +168,10 @@ impl Engine {
             // Accepted, and then the end of the stream or of the connection: whatever comes, the keeper's end counts.
             while let Ok(Some(event)) = receiver.next().await {
                 if let StreamEvent::Refused(refusal) = event {
-                    return Some(Asked::Refused(printable(&refusal.text)));
+                    return Some(StopAnswer::Refused(printable(&refusal.text)));
                 }
             }
-            Some(Asked::Done)
+            Some(StopAnswer::Done)
         };
         let patience = Duration::from_millis(grace_ms.into()) + MARGIN;
         let asked = tokio::time::timeout(patience, ask).await.ok().flatten();
@@ -180,7 +180,7 @@ impl Engine {
         {
             signal(keeper, Signal::TERM);
         }
-        asked.unwrap_or(Asked::Done)
+        asked.unwrap_or(StopAnswer::Done)
     }
 
     /// The row, after waiting for the keeper of a start that has just begun to make itself known.

@@ -70,7 +70,7 @@ impl Findings {
 
 /// An entry of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Noted {
+struct UnrecordedEntry {
     id: SandboxId,
     name: Option<String>,
     method: Method,
@@ -102,7 +102,7 @@ impl Engine {
                             method: Some(finding.method),
                             ..directory
                         }),
-                        None => noted.push(Noted {
+                        None => noted.push(UnrecordedEntry {
                             id,
                             name: finding.name,
                             method: finding.method,
@@ -188,7 +188,7 @@ impl Engine {
         if dry_run {
             return Ok(item(&name));
         }
-        let Some(turn) = self.turn_within(id, PATIENCE).await? else { return Ok(None) };
+        let Some(lock) = self.turn_within(id, PATIENCE).await? else { return Ok(None) };
         let store = self.store()?;
         if store.known_ids()?.contains_key(id.as_str()) {
             return Ok(None);
@@ -206,31 +206,31 @@ impl Engine {
         if finding.is_running
             && let Some(row) = store.by_id(id)?
         {
-            self.adopt_running(&row, &turn).await?;
+            self.adopt_running(&row, &lock).await?;
         }
         Ok(item(&recorded))
     }
 
     /// The record as the engine has it: a sandbox that runs although its record says otherwise is recorded as running.
-    pub(crate) async fn observed_in_turn(&self, row: Row, turn: &Turn) -> Result<Row, EngineError> {
+    pub(crate) async fn refresh_from_engine(&self, row: Row, lock: &Turn) -> Result<Row, EngineError> {
         let backend = self.backend(row.spec.method)?;
         let outlives = backend.capabilities().has(Capability::OutlivesKeeper);
         if row.state.has_keeper() || !outlives || self.is_foreign(&row.spec) {
             return Ok(row);
         }
         if backend.inspect(&row.spec).await?.running {
-            self.adopt_running(&row, turn).await?;
+            self.adopt_running(&row, lock).await?;
         }
         Ok(self.store()?.find(row.id().as_str())?)
     }
 
     /// Corrects the record of a sandbox that runs, and gives it a keeper.
-    pub(crate) async fn adopt_running(&self, row: &Row, turn: &Turn) -> Result<(), EngineError> {
+    pub(crate) async fn adopt_running(&self, row: &Row, lock: &Turn) -> Result<(), EngineError> {
         let store = self.store()?;
         let keeper = self.keeper_of(row.id(), &self.living_keepers());
         store.record_running(row.id(), keeper.as_ref(), now())?;
         if let Some(row) = store.by_id(row.id())? {
-            self.recovered_in_turn(row, turn).await?;
+            self.recovered_in_turn(row, lock).await?;
         }
         Ok(())
     }
@@ -259,11 +259,11 @@ impl Engine {
     /// What the last collection found in engines, as far as it has no record by now.
     pub(crate) fn noted_in_engines(&self) -> Result<Vec<UnrecordedSandbox>, EngineError> {
         let Ok(text) = std::fs::read(self.config.state.join(FILE)) else { return Ok(Vec::new()) };
-        let noted: Vec<Noted> = serde_json::from_slice(&text).unwrap_or_default();
+        let noted: Vec<UnrecordedEntry> = serde_json::from_slice(&text).unwrap_or_default();
         let known = self.store()?.known_ids()?;
         let unknown = noted.into_iter().filter(|noted| !known.contains_key(noted.id.as_str()));
         Ok(unknown
-            .map(|Noted { id, name, method, what }| UnrecordedSandbox {
+            .map(|UnrecordedEntry { id, name, method, what }| UnrecordedSandbox {
                 id,
                 name,
                 method: Some(method),
@@ -273,7 +273,7 @@ impl Engine {
             .collect())
     }
 
-    fn write_noted(&self, noted: &[Noted]) {
+    fn write_noted(&self, noted: &[UnrecordedEntry]) {
         let written = match noted {
             [] => match std::fs::remove_file(self.config.state.join(FILE)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -305,8 +305,8 @@ impl Engine {
             end_keeper(keeper).await;
         }
         let _lease = self.lease(None);
-        let turn = self.turn_within(id, PATIENCE).await?;
-        if turn.is_none() {
+        let lock = self.turn_within(id, PATIENCE).await?;
+        if lock.is_none() {
             return Err(EngineError::UnrecordedBusy { id: id.clone() });
         }
         let store = self.store()?;
@@ -327,7 +327,7 @@ impl Engine {
         }
         let path = directory.path();
         tree::remove(path.as_path()).map_err(EngineError::io(format!("remove {path}")))?;
-        let noted: Vec<Noted> = std::fs::read(self.config.state.join(FILE))
+        let noted: Vec<UnrecordedEntry> = std::fs::read(self.config.state.join(FILE))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default();

@@ -25,7 +25,7 @@ pub struct RecoveredSandbox {
 
 /// What the store knows of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KnownAs {
+pub enum KnownId {
     /// A record, in this state; `None` when the state cannot be read.
     Sandbox(Option<State>),
     /// Only an intent.
@@ -42,14 +42,14 @@ fn no_process() -> ProcessIdentity {
 
 impl Store {
     /// Every id that there is a record or an intent of.
-    pub fn known_ids(&self) -> Result<HashMap<String, KnownAs>, StoreError> {
+    pub fn known_ids(&self) -> Result<HashMap<String, KnownId>, StoreError> {
         let failed = self.failed("list the sandboxes");
         let query = "SELECT sandbox_id, NULL FROM intents UNION ALL SELECT id, state FROM sandboxes";
         let mut statement = self.connection().prepare(query).map_err(&failed)?;
         let read = |row: &rusqlite::Row<'_>| {
             let known = match row.get_ref(1)? {
-                rusqlite::types::ValueRef::Null => KnownAs::Intent,
-                _ => KnownAs::Sandbox(record::lossy(row, 1)?.parse().ok()),
+                rusqlite::types::ValueRef::Null => KnownId::Intent,
+                _ => KnownId::Sandbox(record::lossy(row, 1)?.parse().ok()),
             };
             Ok((record::lossy(row, 0)?, known))
         };

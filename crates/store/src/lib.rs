@@ -19,7 +19,7 @@ mod sandboxes;
 mod schema;
 mod trust;
 
-pub use corrections::{KnownAs, RecoveredSandbox};
+pub use corrections::{KnownId, RecoveredSandbox};
 pub use error::StoreError;
 pub use events::{EVENTS_KEPT, StoredEvent};
 pub use intents::{BadIntent, Intent, IntentId, IntentKind, Intents};

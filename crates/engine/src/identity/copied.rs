@@ -1,7 +1,8 @@
 //! A state directory that was copied while the original still is there: it becomes an installation of its own.
 //!
 //! Everything in it that names a process, a container or a file of the original's is taken out, and the new id is written
-//! down last. Whoever is killed before that begins again, with yet another id; nothing was made under the first.
+//! down last. A process that is killed before that leaves the next one to begin again, with yet another id; nothing was
+//! made under the first.
 
 use super::FILE;
 use super::place::Place;
@@ -38,16 +39,16 @@ impl Engine {
         EngineError::step(Step::CopyNamed)?;
         Place::of(&id, state).and_then(|place| place.write(state)).map_err(failed())?;
         let original = printable(&original.to_string_lossy());
-        let mut told = format!(
+        let mut message = format!(
             "this state directory is a copy of {original}; it is an installation of its own from now on"
         );
         if !elsewhere.is_empty() {
-            told += &format!(
+            message += &format!(
                 "; the files of {} are in volumes of the original and stay there",
                 elsewhere.join(", ")
             );
         }
-        (self.config.tell)(&told);
+        (self.config.tell)(&message);
         Ok(id)
     }
 }

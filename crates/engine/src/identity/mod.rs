@@ -19,7 +19,7 @@ use crate::wrapper::Relocation;
 use palisade_core::{HostPath, SandboxId, printable};
 use palisade_host::fault::{self, Step};
 use palisade_store::Store;
-use place::{Place, Whereabouts};
+use place::{Place, PlaceStatus};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::DirBuilderExt;
@@ -42,7 +42,7 @@ impl Engine {
         let state = &self.config.state;
         let place = Place::read(state)?;
         let id = read(&state.join(FILE)).ok()??;
-        (place.instance == id && place.whereabouts(state) == Whereabouts::Here).then_some(id)
+        (place.instance == id && place.status(state) == PlaceStatus::Here).then_some(id)
     }
 
     /// Decides who this is, and writes it down.
@@ -57,11 +57,11 @@ impl Engine {
         }
         let place = Place::read(state);
         let id = self.agreed_id(place.as_ref()).map_err(failed())?;
-        match place.as_ref().map_or(Whereabouts::Here, |place| place.whereabouts(state)) {
-            Whereabouts::SameDirectory => return self.write_id(&id).map_err(failed()).map(|()| id),
-            Whereabouts::Copied { from } => return self.become_another(&from),
-            Whereabouts::Here => {}
-            Whereabouts::Moved { from } => {
+        match place.as_ref().map_or(PlaceStatus::Here, |place| place.status(state)) {
+            PlaceStatus::SameDirectory => return self.write_id(&id).map_err(failed()).map(|()| id),
+            PlaceStatus::Copied { from } => return self.become_another(&from),
+            PlaceStatus::Here => {}
+            PlaceStatus::Moved { from } => {
                 self.relocate_wrappers(Relocation::Moved)?;
                 let from = printable(&from.to_string_lossy());
                 (self.config.tell)(&format!("the state directory was moved here from {from}"));

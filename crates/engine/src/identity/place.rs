@@ -23,7 +23,7 @@ pub(super) struct Place {
 
 /// What the state directory is to the place that was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Whereabouts {
+pub(super) enum PlaceStatus {
     Here,
     /// The path that was written down leads to this very directory: a link, or a second mount.
     SameDirectory,
@@ -31,7 +31,7 @@ pub(super) enum Whereabouts {
     Moved {
         from: PathBuf,
     },
-    /// This installation is still at the path that was written down, or it cannot be told.
+    /// This installation is still at the path that was written down, or that is not known.
     Copied {
         from: PathBuf,
     },
@@ -54,15 +54,15 @@ impl Place {
         whole_file::write(state, FILE, &text)
     }
 
-    pub(super) fn whereabouts(&self, state: &HostPath) -> Whereabouts {
+    pub(super) fn status(&self, state: &HostPath) -> PlaceStatus {
         let from = PathBuf::from(self.path.clone());
         if from == state.as_path() || std::fs::canonicalize(state).is_ok_and(|here| here == from) {
-            return Whereabouts::Here;
+            return PlaceStatus::Here;
         }
         match self.claimant(&from, state.as_path()) {
-            Claimant::None => Whereabouts::Moved { from },
-            Claimant::ThisDirectory => Whereabouts::SameDirectory,
-            Claimant::Another => Whereabouts::Copied { from },
+            Claimant::None => PlaceStatus::Moved { from },
+            Claimant::ThisDirectory => PlaceStatus::SameDirectory,
+            Claimant::Another => PlaceStatus::Copied { from },
         }
     }
 
@@ -131,19 +131,19 @@ mod tests {
         let here = state(root.path(), "here", Some(id.as_str()));
         let place = Place::of(id.as_str(), &old).unwrap();
         let from = old.as_path().to_owned();
-        assert_eq!(place.whereabouts(&old), Whereabouts::Here);
-        assert_eq!(place.whereabouts(&here), Whereabouts::Copied { from: from.clone() });
+        assert_eq!(place.status(&old), PlaceStatus::Here);
+        assert_eq!(place.status(&here), PlaceStatus::Copied { from: from.clone() });
         let link = HostPath::new(root.path().join("link")).unwrap();
         std::os::unix::fs::symlink(&old, &link).unwrap();
-        assert_eq!(place.whereabouts(&link), Whereabouts::Here, "a link leads to it");
+        assert_eq!(place.status(&link), PlaceStatus::Here, "a link leads to it");
 
         std::fs::write(old.join(INSTANCE), other.as_str()).unwrap();
-        assert_eq!(place.whereabouts(&here), Whereabouts::Moved { from: from.clone() });
+        assert_eq!(place.status(&here), PlaceStatus::Moved { from: from.clone() });
         std::fs::remove_file(old.join(INSTANCE)).unwrap();
-        assert_eq!(place.whereabouts(&here), Whereabouts::Moved { from: from.clone() });
+        assert_eq!(place.status(&here), PlaceStatus::Moved { from: from.clone() });
         std::fs::remove_dir(&old).unwrap();
-        assert_eq!(place.whereabouts(&here), Whereabouts::Moved { from });
+        assert_eq!(place.status(&here), PlaceStatus::Moved { from });
         std::os::unix::fs::symlink(&here, &old).unwrap();
-        assert_eq!(place.whereabouts(&here), Whereabouts::SameDirectory, "the old path leads here");
+        assert_eq!(place.status(&here), PlaceStatus::SameDirectory, "the old path leads here");
     }
 }

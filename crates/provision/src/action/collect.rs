@@ -8,7 +8,7 @@
 //!   until `done` is asked for.
 
 use super::event::{Answer, Event, Question, Surface};
-use super::surroundings::Sought;
+use super::surroundings::WorktreeSearch;
 use super::{ProvisionError, Provisioner};
 use crate::env_file;
 use crate::slots::{Slot, Stage};
@@ -78,20 +78,20 @@ impl Provisioner {
         // Another command may have changed everything before.
         let Some(reason) = reason(&slot) else { return Ok(None) };
         Ok(Some(match reason {
-            Reason::Secrets => {
+            CollectReason::Secrets => {
                 if mode == Collecting::Do {
                     self.remove_secrets(&slot)?;
                 }
                 Collection::Secrets
             }
-            Reason::Removal => {
+            CollectReason::Removal => {
                 if mode == Collecting::Do {
                     let trees = Worktrees::of(&self.git, &slot.record.repository).await.ok();
                     self.discard(&mut slot, trees.as_ref(), Volumes::Remove, &mut Silent).await?;
                 }
                 Collection::Finished
             }
-            Reason::WorktreeMissing => self.collect_missing(&mut slot, mode).await?,
+            CollectReason::WorktreeMissing => self.collect_missing(&mut slot, mode).await?,
         }))
     }
 
@@ -104,17 +104,17 @@ impl Provisioner {
                 return Ok(Collection::Uncertain { why });
             }
         };
-        match self.seek(&trees, slot).await? {
-            Sought::There => Ok(Collection::Uncertain {
+        match self.find_worktree(&trees, slot).await? {
+            WorktreeSearch::There => Ok(Collection::Uncertain {
                 why: format!("git still lists it at {}; a disk may not be mounted", slot.record.worktree),
             }),
-            Sought::Moved(worktree) => {
+            WorktreeSearch::Moved(worktree) => {
                 if mode == Collecting::Do {
                     slot.follow(worktree.clone())?;
                 }
                 Ok(Collection::Followed { worktree })
             }
-            Sought::Gone => self.collect_gone(slot, &trees, mode).await,
+            WorktreeSearch::Gone => self.collect_gone(slot, &trees, mode).await,
         }
     }
 
@@ -167,19 +167,19 @@ impl Provisioner {
 }
 
 /// Why a slot is looked at.
-enum Reason {
+enum CollectReason {
     Removal,
     WorktreeMissing,
     Secrets,
 }
 
-fn reason(slot: &Slot) -> Option<Reason> {
+fn reason(slot: &Slot) -> Option<CollectReason> {
     let record = &slot.record;
     let has_secrets = || slot.directory.join(env_file::SECRETS).as_path().exists();
     match record.stage {
-        Stage::Removing => Some(Reason::Removal),
-        _ if !record.worktree.as_path().exists() => Some(Reason::WorktreeMissing),
-        Stage::Claimed | Stage::Prepared if has_secrets() => Some(Reason::Secrets),
+        Stage::Removing => Some(CollectReason::Removal),
+        _ if !record.worktree.as_path().exists() => Some(CollectReason::WorktreeMissing),
+        Stage::Claimed | Stage::Prepared if has_secrets() => Some(CollectReason::Secrets),
         _ => None,
     }
 }

@@ -43,7 +43,7 @@ impl Provisioner {
 
 /// Where a worktree is that is not at the path its slot has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sought {
+pub(super) enum WorktreeSearch {
     /// Git lists it at that path all the same.
     There,
     /// Git lists a worktree of the same branch at this path, and it is there.
@@ -54,16 +54,20 @@ pub(super) enum Sought {
 
 impl Provisioner {
     /// Asks git for the worktree of a slot.
-    pub(super) async fn seek(&self, trees: &Worktrees, slot: &Slot) -> Result<Sought, ProvisionError> {
+    pub(super) async fn find_worktree(
+        &self,
+        trees: &Worktrees,
+        slot: &Slot,
+    ) -> Result<WorktreeSearch, ProvisionError> {
         let all = trees.all().await?;
         if all.iter().any(|tree| tree.path == slot.record.worktree) {
-            return Ok(Sought::There);
+            return Ok(WorktreeSearch::There);
         }
         let branch = slot.record.feature.branch();
         let moved = all.into_iter().find(|tree| tree.branch.as_ref() == Some(branch));
         Ok(match moved.filter(|tree| tree.path.as_path().exists()) {
-            Some(tree) => Sought::Moved(tree.path),
-            None => Sought::Gone,
+            Some(tree) => WorktreeSearch::Moved(tree.path),
+            None => WorktreeSearch::Gone,
         })
     }
 
@@ -76,7 +80,7 @@ impl Provisioner {
         if slot.record.worktree.as_path().exists() {
             return Ok(());
         }
-        if let Sought::Moved(worktree) = self.seek(trees, slot).await? {
+        if let WorktreeSearch::Moved(worktree) = self.find_worktree(trees, slot).await? {
             slot.follow(worktree)?;
         }
         Ok(())
