@@ -16,8 +16,8 @@ use crate::{
 };
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, ImageReference, Layout, Leftover, Liveness,
-    Method, Preflight, SandboxId, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, ImageReference, Layout, Leftover,
+    Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::{fence, stamp, tree};
 use std::collections::HashMap;
@@ -319,8 +319,8 @@ impl Backend for ContainerBackend {
     }
 
     /// The first thing that is made in an engine is noted, see [`guest::note_use`].
-    fn may_hold_leftovers(&self) -> bool {
-        guest::was_used(self.method, &self.config)
+    fn use_note(&self) -> Option<HostPath> {
+        guest::use_note(self.method, &self.config)
     }
 
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {

@@ -33,9 +33,9 @@ pub(crate) fn note_use(client: &Client, config: &ContainerConfig) {
     }
 }
 
-/// Whether this installation ever made something in the engine.
-pub(crate) fn was_used(method: Method, config: &ContainerConfig) -> bool {
-    file(method, config).as_path().exists()
+/// The file, when it is there: this installation has made something in the engine.
+pub(crate) fn use_note(method: Method, config: &ContainerConfig) -> Option<HostPath> {
+    Some(file(method, config)).filter(|file| file.as_path().exists())
 }
 
 /// The volume in which this guest was found when somebody last looked.

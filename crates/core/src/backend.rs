@@ -325,10 +325,10 @@ pub trait Backend: Send + Sync {
 
     fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>>;
 
-    /// Whether this installation may have made something that [`Backend::leftovers`] would find, besides for the
-    /// sandboxes of its records. Asked of a backend that cannot be reached.
-    fn may_hold_leftovers(&self) -> bool {
-        false
+    /// The file of the state directory that says that this installation has used the backend, so that
+    /// [`Backend::leftovers`] may find something, besides what belongs to the sandboxes of its records.
+    fn use_note(&self) -> Option<HostPath> {
+        None
     }
 
     /// What this owner's dead processes may have left behind, without touching it.

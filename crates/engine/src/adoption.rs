@@ -68,7 +68,7 @@ impl Engine {
         }
         if store.is_new() {
             // What an engine has may be all that is left of a sandbox.
-            let used = self.config.backends.all().into_iter().filter(|backend| backend.may_hold_leftovers());
+            let used = self.config.backends.all().into_iter().filter(|backend| backend.use_note().is_some());
             let used: Vec<Method> = used.map(|backend| backend.method()).collect();
             if !used.is_empty() {
                 store.set_unsearched_engines(&used)?;

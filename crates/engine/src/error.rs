@@ -2,7 +2,8 @@
 
 use crate::wrapper::WrapperError;
 use palisade_core::{
-    BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, Method, SandboxId, SandboxName, State,
+    BackendError, Diagnostic, ErrorCode, ExitCode, HostPath, HostTrouble, Method, SandboxId, SandboxName,
+    State,
 };
 use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
@@ -43,7 +44,9 @@ pub enum EngineError {
     NotAsked {
         engine: Method,
         #[source]
-        source: BackendError,
+        source: Box<BackendError>,
+        /// What says that the engine was used, when nothing else does.
+        forget: Option<HostPath>,
     },
     #[error("sandbox {id}, of which there is no record, is running")]
     UnrecordedRuns { id: SandboxId },
@@ -175,7 +178,10 @@ impl Diagnostic for EngineError {
                 vec!["it may still run; see whether the engine answers, then try again".into()]
             }
             Self::Busy { .. } | Self::UnrecordedBusy { .. } => vec!["wait for it, then try again".into()],
-            Self::NotAsked { source, .. } => source.hints(),
+            Self::NotAsked { source, forget, .. } => {
+                let gone = |file: &HostPath| format!("if that engine is gone for good, remove {file}");
+                source.hints().into_iter().chain(forget.as_ref().map(gone)).collect()
+            }
             Self::UnrecordedRuns { id } => {
                 vec![format!("end it and remove its files with: palisade rm --force {id}")]
             }

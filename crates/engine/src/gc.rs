@@ -269,15 +269,19 @@ impl Engine {
         &self,
         backend: &Arc<dyn Backend>,
     ) -> Result<Vec<Leftover>, EngineError> {
-        match backend.leftovers(self.owner()?).await {
-            Err(source) if self.may_hold(backend)? => {
-                Err(EngineError::NotAsked { engine: backend.method(), source })
-            }
-            Err(error) => {
-                tracing::debug!(%error, method = %backend.method(), "not asked, and never used");
+        let engine = backend.method();
+        let source = match backend.leftovers(self.owner()?).await {
+            Ok(found) => return Ok(found),
+            Err(source) => Box::new(source),
+        };
+        let is_recorded = self.store()?.list()?.rows.iter().any(|row| row.spec.method == engine);
+        match backend.use_note() {
+            _ if is_recorded => Err(EngineError::NotAsked { engine, source, forget: None }),
+            Some(note) => Err(EngineError::NotAsked { engine, source, forget: Some(note) }),
+            None => {
+                tracing::debug!(%source, %engine, "not asked, and never used");
                 Ok(Vec::new())
             }
-            Ok(found) => Ok(found),
         }
     }
 
@@ -289,11 +293,6 @@ impl Engine {
             store.set_unsearched_engines(&left)?;
         }
         Ok(())
-    }
-
-    fn may_hold(&self, backend: &Arc<dyn Backend>) -> Result<bool, EngineError> {
-        let recorded = |row: &Row| row.spec.method == backend.method();
-        Ok(backend.may_hold_leftovers() || self.store()?.list()?.rows.iter().any(recorded))
     }
 
     async fn discard(

@@ -97,7 +97,12 @@ impl Engine {
                     EngineError::StoppedMeanwhile { .. } => State::Stopped,
                     _ => State::Error,
                 };
-                return self.put_away(&row, &home, &backend, state, Some(&reason)).await;
+                // What was running when this keeper came may still run; what it was to start does not count as such.
+                let unless_ended = match way {
+                    Way::Start => FailedStop::Record,
+                    Way::Adopt => FailedStop::LeaveRecord,
+                };
+                return self.put_away(&row, &home, &backend, state, Some(&reason), unless_ended).await;
             }
         };
         tell(report, &KeeperReport::Ready);
@@ -245,7 +250,7 @@ impl Engine {
             session_started: Arc::new(move |name| writing.started(name)),
             pulse: Arc::clone(pulse),
         };
-        Ok(Up { link, config, gate, book })
+        Ok(Up { link, config, gate, book, losses: 0 })
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -281,7 +286,8 @@ impl Engine {
                 (State::Error, Some(format!("the guest broke the protocol: {violation}")))
             }
         };
-        let result = self.put_away(row, home, backend, state, reason.as_deref()).await;
+        let result =
+            self.put_away(row, home, backend, state, reason.as_deref(), FailedStop::LeaveRecord).await;
         closing.finish().await;
         result
     }
@@ -306,9 +312,11 @@ impl Engine {
         backend: &Arc<dyn Backend>,
         state: State,
         reason: Option<&str>,
+        unless_ended: FailedStop,
     ) -> Result<(), EngineError> {
         let stopped = backend.stop(&row.spec).await;
-        if stopped.is_err() && backend.capabilities().has(Capability::OutlivesKeeper) {
+        let outlives = backend.capabilities().has(Capability::OutlivesKeeper);
+        if stopped.is_err() && outlives && unless_ended == FailedStop::LeaveRecord {
             // It may run on: the record says so until the engine can be asked again.
             socket::remove(home.dir().path(), SOCKET);
             return Ok(stopped?);
@@ -329,12 +337,23 @@ impl Engine {
     }
 }
 
+/// What is recorded of a sandbox that an engine runs, when the engine does not say that it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FailedStop {
+    /// The end, all the same.
+    Record,
+    /// Nothing: it may run on.
+    LeaveRecord,
+}
+
 /// All that a sandbox which is up has on the host.
 pub(crate) struct Up {
     link: Link,
     pub(crate) config: KeeperConfig,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) book: Arc<SessionBook>,
+    /// How often the connection was lost.
+    pub(crate) losses: usize,
 }
 
 /// The connection to a guest.

@@ -18,6 +18,8 @@ use std::time::Duration;
 /// Between two tries, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Losses that become events of the sandbox: more of them would push the other events out of their history.
+const MOST_EVENTS: usize = 50;
 /// How long an engine may take to say whether a sandbox can be stopped. A client waits longer than that.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,7 +41,9 @@ impl Engine {
     ) -> ReconnectOutcome {
         let lost = format!("the connection to {} is lost ({why}); it is tried again", row.spec.method);
         tracing::warn!(why, "the connection to the guest is lost");
-        self.note_trouble(row, home, Some(&lost));
+        up.losses += 1;
+        let is_event = up.losses <= MOST_EVENTS;
+        self.note_trouble(row, home, Some(&lost), is_event);
         let gate = up.gate.clone();
         let mut regained = pin!(reconnect(backend, &row.spec, gate.as_deref()));
         loop {
@@ -47,7 +51,7 @@ impl Engine {
                 regained = &mut regained => match regained {
                     Some(keeper) => {
                         tracing::info!("the guest answers again");
-                        self.note_trouble(row, home, None);
+                        self.note_trouble(row, home, None, is_event);
                         up.book.resume();
                         return ReconnectOutcome::Connected(keeper);
                     }
@@ -66,15 +70,18 @@ impl Engine {
         }
     }
 
-    /// What is wrong, in the record and among the events; `None` when it is over.
-    fn note_trouble(&self, row: &Row, home: &KeeperHome, trouble: Option<&str>) {
+    /// What is wrong, in the record and, when it shall be, among the events; `None` when it is over.
+    fn note_trouble(&self, row: &Row, home: &KeeperHome, trouble: Option<&str>, is_event: bool) {
         let event = match trouble {
             Some(trouble) => Event::Notice { text: trouble.to_owned() },
             None => Event::Recovered { what: format!("the connection to {} is back", row.spec.method) },
         };
         let record = |store: &Store| {
             store.set_trouble(row.id(), trouble)?;
-            store.append_event(row.id(), &event, now())
+            if is_event {
+                store.append_event(row.id(), &event, now())?;
+            }
+            Ok(())
         };
         if let Err(error) = self.record_as_keeper(row, home, record) {
             tracing::warn!(%error, "what is wrong with the sandbox is not recorded");

@@ -172,9 +172,13 @@ impl Engine {
         finding: &Finding,
         dry_run: bool,
     ) -> Result<Option<GcItem>, EngineError> {
-        let Some(found) = finding.description.clone().filter(|found| found.spec.id == *id) else {
-            return Ok(None);
+        // Labels are believed only as far as they agree with what carries them.
+        let owner = self.owner()?;
+        let is_its = |found: &SandboxDescription| {
+            let spec = &found.spec;
+            spec.id == *id && spec.method == finding.method && spec.owner == owner
         };
+        let Some(found) = finding.description.clone().filter(is_its) else { return Ok(None) };
         let state = &self.config.state;
         let replaceable = description::read(state, id).err().is_none_or(|why| why.may_be_replaced());
         if finding.volumes < VOLUMES || !replaceable {

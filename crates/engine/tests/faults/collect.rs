@@ -237,7 +237,8 @@ async fn a_backend_that_cannot_be_asked_is_named_where_there_may_be_something() 
         failures[0].to_string(),
         "bwrap could not be asked what is left there: method 'bwrap' cannot be used: nobody answers"
     );
-    assert_eq!((failures[0].exit(), failures[0].hints()), (ExitCode::Preflight, vec!["start it".to_owned()]));
+    let hints = ["start it", "if that engine is gone for good, remove /state/used"].map(str::to_owned);
+    assert_eq!((failures[0].exit(), failures[0].hints()), (ExitCode::Preflight, hints.to_vec()));
     scene.fake.used.store(false, std::sync::atomic::Ordering::Relaxed);
     scene.created("web").await;
     assert_eq!(scene.engine().gc(false).await.unwrap().failures.len(), 1, "a sandbox of the record uses it");

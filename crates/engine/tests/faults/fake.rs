@@ -28,6 +28,9 @@ pub(crate) struct Fake {
     leftovers: Mutex<Vec<Leftover>>,
     capabilities: Mutex<Vec<Capability>>,
     pub(crate) used: std::sync::atomic::AtomicBool,
+    guests: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// What it says of whether a sandbox runs.
+    pub(crate) ended: std::sync::atomic::AtomicBool,
     /// Ends of streams to guests that say nothing.
     silent: Mutex<Vec<DuplexStream>>,
 }
@@ -60,6 +63,11 @@ impl Fake {
     ) {
         let leftover = Leftover::of_process(format!("thing {key}"), key.into());
         self.leftovers.lock().unwrap().push(Leftover { sandbox, is_running, says, ..leftover });
+    }
+
+    /// Cuts the connections to all guests.
+    pub(crate) fn cut(&self) {
+        self.guests.lock().unwrap().drain(..).for_each(|guest| guest.abort());
     }
 
     /// From now on it is an engine: sandboxes outlive their keepers.
@@ -138,7 +146,7 @@ impl Backend for Fake {
             self.asked("connect", spec).await?;
             let (near, far) = duplex(64 * 1024);
             match self.fault_of("handshake", "") {
-                None => drop(tokio::spawn(polite_guest(far))),
+                None => self.guests.lock().unwrap().push(tokio::spawn(polite_guest(far))),
                 Some(Fault::Fail) => drop(far),
                 Some(Fault::Hang) => self.silent.lock().unwrap().push(far),
             }
@@ -179,11 +187,23 @@ impl Backend for Fake {
     }
 
     fn inspect<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>> {
-        Box::pin(async { Ok(Liveness { running: true, detail: None, limits: Vec::new() }) })
+        Box::pin(async {
+            let running = !self.ended.load(std::sync::atomic::Ordering::Relaxed);
+            match self.fault_of("inspect", "") {
+                None => Ok(Liveness { running, detail: None, limits: Vec::new() }),
+                Some(Fault::Fail) => Err(BackendError::Unavailable {
+                    method: Method::Bwrap,
+                    reason: "nobody answers".into(),
+                    fix: "start it".into(),
+                }),
+                Some(Fault::Hang) => std::future::pending().await,
+            }
+        })
     }
 
-    fn may_hold_leftovers(&self) -> bool {
-        self.used.load(std::sync::atomic::Ordering::Relaxed)
+    fn use_note(&self) -> Option<HostPath> {
+        let used = self.used.load(std::sync::atomic::Ordering::Relaxed);
+        used.then(|| HostPath::new("/state/used").unwrap())
     }
 
     fn leftovers<'a>(&'a self, _owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
