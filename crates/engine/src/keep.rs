@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
 use crate::keeper_home::KeeperHome;
 use crate::observe::{about, observe, verb_span};
-use crate::reconnect::ReconnectOutcome;
+use crate::reconnect::{ReconnectOutcome, has_ended};
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
 use crate::way_out;
@@ -137,7 +137,7 @@ impl Engine {
     ) -> (KeeperEnd, Closing) {
         let outlives = outlives_keeper(backend, &row.spec);
         loop {
-            let why = match std::mem::replace(&mut up.link, Link::Lost(String::new())) {
+            let (why, clients) = match std::mem::replace(&mut up.link, Link::Lost(String::new())) {
                 Link::Connected(keeper) => {
                     let write_egress = async {
                         match &up.gate {
@@ -152,13 +152,15 @@ impl Engine {
                         never = self.run_errands(row, home, pulse) => match never {},
                     };
                     match end {
-                        KeeperEnd::GuestGone(why) if outlives => why,
+                        KeeperEnd::GuestGone(why) if outlives && !has_ended(backend, &row.spec).await => {
+                            (why, Some(closing))
+                        }
                         end => return (end, closing),
                     }
                 }
-                Link::Lost(why) => why,
+                Link::Lost(why) => (why, None),
             };
-            match self.regain_guest(row, home, backend, up, &why).await {
+            match self.regain_guest(row, home, backend, up, &why, clients).await {
                 ReconnectOutcome::Connected(keeper) => up.link = Link::Connected(keeper),
                 ReconnectOutcome::Ended(end, closing) => return (end, closing),
             }

@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Between two tries, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often, and how long each time, an engine is asked whether the sandbox has ended with its stream.
+const END_LOOKS: usize = 3;
+const END_PATIENCE: Duration = Duration::from_secs(1);
 /// Losses that become events of the sandbox: more of them would push the other events out of their history.
 const MOST_EVENTS: usize = 50;
 /// How long an engine may take to say whether a sandbox can be stopped. A client waits longer than that.
@@ -30,7 +33,8 @@ pub(crate) enum ReconnectOutcome {
 }
 
 impl Engine {
-    /// Serves clients as far as that is possible until the guest answers again, or the sandbox has ended.
+    /// Serves clients as far as that is possible until the guest answers again, or the sandbox has ended. `clients` are
+    /// those of the connection that was lost.
     pub(crate) async fn regain_guest(
         &self,
         row: &Row,
@@ -38,12 +42,15 @@ impl Engine {
         backend: &Arc<dyn Backend>,
         up: &mut Up,
         why: &str,
+        clients: Option<Closing>,
     ) -> ReconnectOutcome {
         let lost = format!("the connection to {} is lost ({why}); it is tried again", row.spec.method);
         tracing::warn!(why, "the connection to the guest is lost");
         up.losses += 1;
         let is_event = up.losses <= MOST_EVENTS;
         self.note_trouble(row, home, Some(&lost), is_event);
+        // They are cut off now that the record says why.
+        drop(clients);
         let gate = up.gate.clone();
         let mut regained = pin!(reconnect(backend, &row.spec, gate.as_deref()));
         loop {
@@ -87,6 +94,19 @@ impl Engine {
             tracing::warn!(%error, "what is wrong with the sandbox is not recorded");
         }
     }
+}
+
+/// Whether the engine says, at once, that the sandbox has ended: then its end is the reason why the stream has ended. A
+/// container that is just ending is looked at a few times.
+pub(crate) async fn has_ended(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> bool {
+    for _ in 0..END_LOOKS {
+        match tokio::time::timeout(END_PATIENCE, backend.inspect(spec)).await {
+            Ok(Ok(liveness)) if !liveness.running => return true,
+            Ok(Ok(_)) => tokio::time::sleep(FIRST_PAUSE).await,
+            Ok(Err(_)) | Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// Tries until the guest answers; `None` when the engine says that the container does not run.

@@ -91,20 +91,25 @@ impl Engine {
             end_keeper(keeper).await;
         }
         EngineError::step(Step::StopEnded)?;
-        let row = match self.row(row.id().as_str()) {
-            Ok(row) if row.keeper.as_ref() == Some(keeper) => self.recovered(row).await?,
-            // Whoever keeps it now was started after the one we stopped.
-            Ok(_) | Err(EngineError::Store(StoreError::NotFound { .. })) => return Ok(Stopped::Now),
-            Err(error) => return Err(error),
-        };
-        if row.keeper.as_ref() == Some(keeper) {
-            return Err(EngineError::Timeout {
-                name: row.name,
-                what: "stop",
-                seconds: (grace + MARGIN).as_secs(),
-            });
+        // A keeper that ended as it should has recorded the end; one that did not has left it to us.
+        let Some(row) = self.still_kept_by(row.id(), keeper)? else { return Ok(Stopped::Now) };
+        let seconds = (grace + MARGIN).as_secs();
+        let timeout = || EngineError::Timeout { name: row.name.clone(), what: "stop", seconds };
+        let turn = self.turn_within(row.id(), BURIAL).await?.ok_or_else(timeout)?;
+        match self.still_kept_by(row.id(), keeper)? {
+            Some(row) if Self::keeper_lives(&row) => Err(timeout()),
+            Some(row) => self.stop_unkept(&row, &turn).await,
+            None => Ok(Stopped::Now),
         }
-        Ok(Stopped::Now)
+    }
+
+    /// The record, when it still names this keeper. Another one was started after the one that was stopped.
+    fn still_kept_by(&self, id: &SandboxId, keeper: &ProcessIdentity) -> Result<Option<Row>, EngineError> {
+        match self.row(id.as_str()) {
+            Ok(row) => Ok(Some(row).filter(|row| row.keeper.as_ref() == Some(keeper))),
+            Err(EngineError::Store(StoreError::NotFound { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The record says that it does not run. Where an engine has it, the engine's word counts.
@@ -128,15 +133,16 @@ impl Engine {
     /// Has the backend end a sandbox that no living process keeps, because the user asked for it.
     async fn stop_unkept(&self, row: &Row, turn: &Turn) -> Result<Stopped, EngineError> {
         if Self::is_orphaned(row) {
-            let store = self.store()?;
-            store.transition_if(
-                row.id(),
-                &[State::Starting, State::Running],
-                State::Stopping,
-                None,
-                now(),
-            )?;
+            let running = [State::Starting, State::Running];
+            match self.store()?.transition_if(row.id(), &running, State::Stopping, None, now()) {
+                // It was being stopped.
+                Ok(_) | Err(StoreError::StateChanged { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
             self.bury(&self.row(row.id().as_str())?, STOPPED, turn).await?;
+        } else if row.state.has_keeper() {
+            // Another command has started it meanwhile.
+            return Err(EngineError::Busy { name: row.name.clone() });
         }
         Ok(Stopped::Now)
     }
