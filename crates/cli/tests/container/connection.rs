@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 on_engines!(
     a_sandbox_survives_an_engine_that_goes_away_and_nothing_is_claimed_meanwhile,
-    a_short_cut_is_mended_without_anybody_noticing_but_those_who_were_connected,
+    a_short_cut_is_mended_without_anybody_noticing_but_those_who_were_connected;
     a_container_that_runs_is_not_removed_because_a_record_says_otherwise,
     gc_names_an_engine_that_it_could_not_ask,
 );

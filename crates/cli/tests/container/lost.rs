@@ -13,9 +13,9 @@ use std::process::Command;
 on_engines!(
     a_lost_store_costs_no_volume_and_no_running_container,
     sandboxes_are_recorded_again_from_their_volumes_when_everything_else_is_lost,
+    volumes_that_were_removed_by_hand_fail_the_start_and_are_named;
     what_does_not_describe_itself_is_kept_and_shown_until_it_is_removed_by_its_id,
     a_copy_leaves_the_originals_containers_and_volumes_alone,
-    volumes_that_were_removed_by_hand_fail_the_start_and_are_named,
 );
 
 fn remove_store(instance: &Instance) {
@@ -94,8 +94,10 @@ fn a_lost_store_costs_no_volume_and_no_running_container(method: &'static str) {
         instance.run(["rm", "other"]).ok();
         assert_eq!(instance.run(["gc", "--json"]).ok().json(), json!([]), "{number}");
         assert_eq!(engine.owned_by(&instance), owned, "{number}");
-        all_is_there(&instance);
+        let expected = [pair("busy", "running"), pair("idle", "stopped")];
+        assert_eq!(states(&instance.run(["ls", "--json"]).ok()), expected, "{number}");
     }
+    all_is_there(&instance);
     instance.run(["rm", "--force", "idle", "busy"]).ok();
     assert_eq!(engine.owned_by(&instance), BTreeSet::new());
 }

@@ -16,10 +16,15 @@ mod remote;
 mod secrets;
 mod variables;
 
-/// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …
+/// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …; what follows a semicolon is made for
+/// Docker alone, where both engines go through the same code.
 macro_rules! on_engines {
     ($($test:ident),+ $(,)?) => {
         on_engines!(@ docker: $($test),+);
+        on_engines!(@ podman: $($test),+);
+    };
+    ($($test:ident),+; $($docker:ident),+ $(,)?) => {
+        on_engines!(@ docker: $($test,)+ $($docker),+);
         on_engines!(@ podman: $($test),+);
     };
     (@ $method:ident: $($test:ident),+) => {
