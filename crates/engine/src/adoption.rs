@@ -229,6 +229,89 @@ fn summary(adoption: &AdoptionReport, damage: Option<&Damage>) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{BackendProvider, EngineConfig};
+    use palisade_core::{Backend, BackendError, Foundation, HostIdentity, Policy, SandboxName, SandboxSpec};
+    use palisade_host::process;
+    use palisade_store::{IntentKind, NewSandbox};
+    use std::sync::Arc;
+
+    struct NoBackends;
+
+    impl BackendProvider for NoBackends {
+        fn backend(&self, method: Method) -> Result<Arc<dyn Backend>, BackendError> {
+            Err(BackendError::unsupported(method, "everything"))
+        }
+
+        fn all(&self) -> Vec<Arc<dyn Backend>> {
+            Vec::new()
+        }
+    }
+
+    /// An engine as another process would have it.
+    fn engine(state: &HostPath) -> Engine {
+        Engine::new(EngineConfig {
+            state: state.clone(),
+            uid_base: 200_000,
+            keeper_command: Vec::new(),
+            keeper_environment: Box::new(Vec::new),
+            errand: Box::new(|_| None),
+            environment_of_state: Box::new(|_| None),
+            backends: Box::new(NoBackends),
+            tell: Box::new(|_| {}),
+        })
+    }
+
+    fn described(state: &HostPath, byte: u8) -> SandboxSpec {
+        let id = SandboxId::from_random([byte; 15]);
+        let spec = SandboxSpec {
+            dir: Some(SandboxDir::of(state, &id)),
+            name: Some(SandboxName::new(&format!("box-{byte}")).unwrap()),
+            id,
+            method: Method::Bwrap,
+            policy: Policy::default(),
+            foundation: Foundation::default(),
+            identity: HostIdentity { uid: 1, gid: 1 },
+            owner: "another".into(),
+        };
+        std::fs::create_dir_all(spec.dir.as_ref().unwrap().path()).unwrap();
+        description::write(&spec, 5).unwrap();
+        spec
+    }
+
+    #[test]
+    fn what_is_being_made_or_removed_is_not_taken_for_a_sandbox_without_a_record() {
+        let place = tempfile::tempdir().unwrap();
+        let state = HostPath::new(place.path()).unwrap();
+        let first = engine(&state);
+        let store = first.store().unwrap();
+        let me = process::this_process();
+        // One is being made: it has a record and, by now, a description.
+        let made = described(&state, 1);
+        store.insert(&NewSandbox { spec: made, uid_base: None, at: 0 }, &me).unwrap();
+        // One without a record is being removed.
+        let removed = described(&state, 2);
+        store.begin_intent(&removed.id, IntentKind::Remove, &serde_json::Value::Null, &me, 0).unwrap();
+        // Another process is just at work on one of which it has deleted the record.
+        let locked = described(&state, 3);
+        let lock = first.lock_sandbox_now(&locked.id, Duration::ZERO).unwrap().unwrap();
+        // One is without a record, and nobody's at the moment.
+        described(&state, 4);
+
+        let names = |engine: &Engine| -> Vec<String> {
+            let rows = engine.store().unwrap().list().unwrap().rows;
+            rows.iter().map(|row| format!("{} {}", row.name, row.state)).collect()
+        };
+        let second = engine(&state);
+        assert_eq!(names(&second), ["box-1 created", "box-4 stopped"]);
+        assert_eq!(*second.unrecorded.borrow(), [], "nor are they shown as lost");
+        // That process has removed the description before it let go.
+        std::fs::remove_dir_all(locked.dir.unwrap().path()).unwrap();
+        drop(lock);
+        assert_eq!(names(&engine(&state)).len(), 2);
+        let owner = second.owner().unwrap();
+        let adopted = second.store().unwrap().find("box-4").unwrap();
+        assert_eq!((adopted.spec.owner.as_str(), adopted.created_at), (owner, 5), "it is this one's now");
+    }
 
     #[test]
     fn the_message_names_what_was_found_and_nothing_else() {

@@ -30,6 +30,13 @@ pub enum EngineError {
     /// The sandbox goes on, as far as is known.
     #[error("sandbox '{name}' cannot be reached: {why}")]
     EngineLost { name: SandboxName, why: String },
+    /// Its socket is gone, or of another place.
+    #[error("the keeper of sandbox '{name}' cannot be reached: {source}")]
+    KeeperUnreachable {
+        name: SandboxName,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("sandbox '{name}' was not stopped: {reason}")]
     NotStopped { name: SandboxName, reason: String },
     #[error("sandbox '{name}' was removed meanwhile")]
@@ -89,6 +96,13 @@ impl EngineError {
         fault::at(step).map_err(Self::io("carry on"))
     }
 
+    pub(crate) fn keeper_unreachable(name: &SandboxName, source: std::io::Error) -> Self {
+        match HostTrouble::of(&format!("reach the keeper of sandbox '{name}'"), &source) {
+            Some(trouble) => Self::Host(trouble),
+            None => Self::KeeperUnreachable { name: name.clone(), source },
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| match HostTrouble::of(&what, &source) {
@@ -109,6 +123,7 @@ impl Diagnostic for EngineError {
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
             Self::KeeperDied { .. } => "keeper-died",
+            Self::KeeperUnreachable { .. } => "keeper-unreachable",
             Self::EngineLost { .. } | Self::NotStopped { .. } => "engine-lost",
             Self::Busy { .. } | Self::UnrecordedBusy { .. } => "sandbox-busy",
             Self::NotAsked { source, .. } => source.code(),
@@ -137,6 +152,7 @@ impl Diagnostic for EngineError {
             | Self::Keeper { .. }
             | Self::Ended { .. }
             | Self::KeeperDied { .. }
+            | Self::KeeperUnreachable { .. }
             | Self::Removed { .. }
             | Self::Io { .. }
             | Self::Copy { .. }
@@ -169,6 +185,9 @@ impl Diagnostic for EngineError {
             }
             Self::KeeperDied { .. } => {
                 vec!["it goes on with its sessions, and the next command finds it another: try again".into()]
+            }
+            Self::KeeperUnreachable { name, .. } => {
+                vec![format!("its files are kept; end what runs with: palisade stop {name}; then start it again")]
             }
             Self::EngineLost { .. } => vec![
                 "it goes on with its sessions as far as is known; see whether the engine answers, then try again"
