@@ -1,9 +1,9 @@
 //! The way to the guest of a container that runs.
 //!
 //! Whoever has started it attaches to its first process. So does, on Docker, whoever comes later. Podman's conmon closes
-//! the input of a container when the first one who was attached goes away, and nobody can open it again; a later keeper
-//! therefore comes over a bridge: the guest's program is started once more, by the engine, and hands its own input and
-//! output to the first process.
+//! the input of a container when the first one who was attached goes away, and nobody can open it again; a later keeper,
+//! and one that has lost its connection, therefore comes over a bridge: the guest's program is started once more, by the
+//! engine, and hands its own input and output to the first process.
 
 use crate::backend::ContainerBackend;
 use crate::client::Client;
@@ -23,8 +23,9 @@ impl ContainerBackend {
     pub(crate) async fn reach_guest(&self, spec: &SandboxSpec) -> Result<Stream, BackendError> {
         let client = self.client().await?;
         let name = labels::container(&spec.id);
-        let launched = self.launched().contains_key(&spec.id);
-        let ends = if launched || client.dialect == Dialect::Docker {
+        // Of what this process has started, until it was attached to once.
+        let is_first = self.launched().get(&spec.id).is_some_and(|held| held.guest.is_none());
+        let ends = if is_first || client.dialect == Dialect::Docker {
             attach(client, &name).await?
         } else {
             bridge(client, &name).await?

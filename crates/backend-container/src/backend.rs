@@ -11,12 +11,13 @@ use crate::limits::InForce;
 use crate::plan::Role;
 use crate::trouble::Failure;
 use crate::{
-    ContainerConfig, environment, filling, host_paths, images, launch, leftovers, preflight, tools, volumes,
+    ContainerConfig, environment, filling, guest, host_paths, images, launch, leftovers, preflight, tools,
+    volumes,
 };
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, ImageReference, Layout, Leftover, Liveness,
-    Method, Preflight, SandboxId, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, ImageReference, Layout, Leftover,
+    Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream,
 };
 use palisade_host::{fence, stamp, tree};
 use std::collections::HashMap;
@@ -135,6 +136,7 @@ impl ContainerBackend {
         let client = self.client().await?;
         let image = self.known_image(client, spec).await?;
         let places = host_paths::resolve(client, &self.config, spec)?;
+        guest::note_use(client, &self.config);
         if let Some(dir) = &spec.dir {
             let path = dir.path();
             std::fs::DirBuilder::new()
@@ -175,8 +177,10 @@ impl ContainerBackend {
         // What a create that was cut short has left holds the volumes.
         volumes::remove_container(client, &labels::helper(&spec.id)).await?;
         let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
-        let (home, workspace) =
-            tokio::join!(volumes::remove(client, &home), volumes::remove(client, &workspace));
+        let (home, workspace) = tokio::join!(
+            volumes::remove_own(client, &home, spec),
+            volumes::remove_own(client, &workspace, spec)
+        );
         home?;
         workspace?;
         tree::remove(dir.path().as_path()).map_err(BackendError::io(format!("remove {}", dir.path())))
@@ -315,24 +319,17 @@ impl Backend for ContainerBackend {
         Box::pin(self.liveness(spec))
     }
 
-    /// An engine that cannot be reached is not asked: its leftovers are found when it can.
+    /// The first thing that is made in an engine is noted, see [`guest::note_use`].
+    fn use_note(&self) -> Option<HostPath> {
+        guest::use_note(self.method, &self.config)
+    }
+
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
         Box::pin(async move {
-            let found = match self.client().await {
-                Ok(client) => {
-                    let guest = filling::guest_name(&self.config.guest).ok();
-                    let wanted = Wanted { guest, tools: tools::wanted(client, &self.config).await };
-                    leftovers::find(client, owner, &wanted).await
-                }
-                Err(error) => Err(error),
-            };
-            match found {
-                Err(error @ BackendError::Unavailable { .. }) => {
-                    tracing::debug!(%error, method = %self.method, "not asked for leftovers");
-                    Ok(Vec::new())
-                }
-                other => other,
-            }
+            let client = self.client().await?;
+            let guest = filling::guest_name(&self.config.guest).ok();
+            let wanted = Wanted { guest, tools: tools::wanted(client, &self.config).await };
+            leftovers::find(client, owner, &wanted).await
         })
     }
 

@@ -8,16 +8,34 @@ use crate::ContainerConfig;
 use crate::client::Client;
 use crate::memory::Memory;
 use crate::plan::{GUEST_DIRECTORY, GUEST_NAME};
-use palisade_core::BackendError;
+use palisade_core::{BackendError, HostPath, Method};
 use palisade_host::stamp;
+use std::os::unix::fs::OpenOptionsExt;
 
 /// Changes with the guest program and with the engine that would hold it.
 fn identity(client: &Client, config: &ContainerConfig) -> Option<String> {
     Some(format!("{} {}", client.endpoint, stamp::of(config.guest.as_path())?))
 }
 
+fn file(method: Method, config: &ContainerConfig) -> HostPath {
+    config.state.join(format!("guest-{method}"))
+}
+
 fn memory(client: &Client, config: &ContainerConfig) -> Memory {
-    Memory::at(config.state.join(format!("guest-{}", client.method)))
+    Memory::at(file(client.method, config))
+}
+
+/// Notes that something is about to be made in the engine, so that it is asked for it later. The file says nothing yet.
+pub(crate) fn note_use(client: &Client, config: &ContainerConfig) {
+    let file = file(client.method, config);
+    if let Err(error) = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&file) {
+        tracing::debug!(%error, "that the engine is used is not noted");
+    }
+}
+
+/// The file, when it is there: this installation has made something in the engine.
+pub(crate) fn use_note(method: Method, config: &ContainerConfig) -> Option<HostPath> {
+    Some(file(method, config)).filter(|file| file.as_path().exists())
 }
 
 /// The volume in which this guest was found when somebody last looked.
@@ -41,7 +59,6 @@ pub(crate) fn is_amiss(error: &BackendError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_core::Method;
 
     #[test]
     fn a_guest_that_is_not_there_is_told_from_other_refusals() {

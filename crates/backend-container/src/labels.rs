@@ -1,7 +1,7 @@
 //! The names and labels of what we make in an engine, and how to read them again. What carries none of them, or another
 //! installation's owner, is none of our business.
 
-use palisade_core::{SandboxId, SandboxSpec};
+use palisade_core::{SandboxDescription, SandboxId, SandboxSpec};
 use palisade_host::process;
 use std::collections::HashMap;
 
@@ -13,6 +13,9 @@ pub const KIND: &str = "dev.palisade.kind";
 pub const SANDBOX: &str = "dev.palisade.sandbox";
 /// That sandbox's name, for people who list containers.
 pub const NAME: &str = "dev.palisade.name";
+/// The whole sandbox, on the volumes with its files: what is needed to record it again when the record and its directory
+/// are lost. It holds no secret, since whoever may ask the engine reads it.
+pub const DESCRIPTION: &str = "dev.palisade.description";
 /// The process that it must not outlive, where it has one.
 pub const PROCESS: &str = "dev.palisade.process";
 
@@ -73,6 +76,13 @@ pub fn of(spec: &SandboxSpec, kind: Kind) -> Labels {
     labels
 }
 
+/// The labels of a volume with a sandbox's files. `created_at` is in unix milliseconds.
+pub fn of_files(spec: &SandboxSpec, kind: Kind, created_at: i64) -> Labels {
+    let mut labels = of(spec, kind);
+    labels.insert(DESCRIPTION.into(), SandboxDescription::new(spec.clone(), created_at).to_json());
+    labels
+}
+
 /// The labels of what is made for an installation.
 pub fn of_owner(owner: &str, kind: Kind) -> Labels {
     [(OWNER, owner), (KIND, kind.as_str())].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
@@ -100,6 +110,8 @@ fn short(boot: &str) -> &str {
 pub struct Known {
     pub kind: Kind,
     pub sandbox: Option<SandboxId>,
+    pub name: Option<String>,
+    pub description: Option<SandboxDescription>,
     pub process: Option<String>,
 }
 
@@ -112,8 +124,19 @@ pub fn read(labels: &Labels, owner: &str) -> Option<Known> {
     Some(Known {
         kind: Kind::ALL.into_iter().find(|known| known.as_str() == kind)?,
         sandbox: labels.get(SANDBOX).and_then(|id| SandboxId::parse(id).ok()),
+        name: labels.get(NAME).cloned(),
+        description: labels.get(DESCRIPTION).and_then(|text| SandboxDescription::parse(text.as_bytes()).ok()),
         process: labels.get(PROCESS).cloned(),
     })
+}
+
+/// Whether something belongs to this sandbox of this installation, or says nothing of whose it is: an engine makes a
+/// volume that was removed by hand again by itself, without labels.
+pub fn may_be_of(labels: &Labels, spec: &SandboxSpec) -> bool {
+    match labels.get(OWNER) {
+        None => true,
+        Some(_) => read(labels, &spec.owner).is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id)),
+    }
 }
 
 /// Whether something was made for this, by whichever installation.
@@ -172,7 +195,8 @@ mod tests {
     #[test]
     fn only_what_carries_this_owner_and_a_kind_of_ours_is_known() {
         let labels = of_owner("me", Kind::Helper);
-        assert_eq!(read(&labels, "me"), Some(Known { kind: Kind::Helper, sandbox: None, process: None }));
+        let known = Known { kind: Kind::Helper, sandbox: None, name: None, description: None, process: None };
+        assert_eq!(read(&labels, "me"), Some(known));
         assert_eq!(read(&labels, "you"), None);
         let foreign = Labels::from([(OWNER.into(), "me".into()), (KIND.into(), "else".into())]);
         assert_eq!(read(&foreign, "me"), None);

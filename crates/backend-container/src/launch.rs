@@ -6,7 +6,7 @@ use crate::client::{Client, LONGEST};
 use crate::environment::{self, Variables};
 use crate::host_paths::{self, Held, Places};
 use crate::limits::InForce;
-use crate::plan::{self, Dialect, Loopback, PlanInput, Role};
+use crate::plan::{self, Dialect, Loopback, Place, PlanInput, Role};
 use crate::tools::{self, Carried};
 use crate::trouble::Failure;
 use crate::{filling, guest, images, labels, volumes};
@@ -54,9 +54,13 @@ impl ContainerBackend {
         held: &mut Held,
     ) -> Result<(), BackendError> {
         let mut places = host_paths::resolve(client, self.config(), spec)?;
+        require_volumes(client, spec, &places).await?;
         let volume = match guest::remembered(client, self.config()) {
             Some(volume) => volume,
-            None => self.guest_volume(client, spec, None).await?,
+            None => {
+                guest::note_use(client, self.config());
+                self.guest_volume(client, spec, None).await?
+            }
         };
         let tools = tools::named(client, self.config(), &spec.owner, &places.trees).await?;
         if tools.iter().any(|tool| tool.is_new) {
@@ -185,7 +189,7 @@ impl ContainerBackend {
                 loopback: loopback(client),
                 mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),
             });
-            match create_anew(client, name, &body, spec).await {
+            match create_anew(client, name, &body, spec, *role).await {
                 Err(Failure::Missing(_)) => {}
                 other => return Ok(other?),
             }
@@ -214,31 +218,59 @@ fn loopback(client: &Client) -> Loopback {
     }
 }
 
-/// Whether a container is the sandbox's: its labels say so, its name proves nothing. One that is not there is nobody's.
+/// Refuses a sandbox whose own volumes are gone.
+async fn require_volumes(client: &Client, spec: &SandboxSpec, places: &Places) -> Result<(), BackendError> {
+    let volume = |place: &Place| match place {
+        Place::Volume(name) => Some(name.clone()),
+        Place::Host(..) | Place::Memory => None,
+    };
+    let names: Vec<String> = [&places.home, &places.workspace].into_iter().filter_map(volume).collect();
+    let missing = volumes::missing(client, &names).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let sandbox = spec.name.as_ref().map_or(spec.id.as_str(), |name| name.as_str()).to_owned();
+    Err(BackendError::FilesMissing { sandbox, missing })
+}
+
+/// Whether a container is the sandbox's: its labels say so, its name proves nothing. One that is not there is not.
 pub(crate) async fn is_of(client: &Client, name: &str, spec: &SandboxSpec) -> Result<bool, Failure> {
+    Ok(own_container(client, name, spec).await?.is_some())
+}
+
+/// The sandbox's own container of this name, and whether it runs.
+async fn own_container(client: &Client, name: &str, spec: &SandboxSpec) -> Result<Option<bool>, Failure> {
     let found = match client.inspect(name).await {
-        Err(Failure::Missing(_)) => return Ok(false),
+        Err(Failure::Missing(_)) => return Ok(None),
         other => other?,
     };
     let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
-    Ok(labels::read(&labels, &spec.owner).is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id)))
+    let known = labels::read(&labels, &spec.owner);
+    let is_its = known.is_some_and(|known| known.sandbox.as_ref() == Some(&spec.id));
+    let runs = found.state.and_then(|state| state.running) == Some(true);
+    Ok(is_its.then_some(runs))
 }
 
-/// A container of this name that a crash has left is replaced, when it is ours.
+/// A container of this name that a crash has left is replaced, when it is ours. One that runs and needs no keeper of its
+/// own is not: the record is wrong, and its processes are at work.
 async fn create_anew(
     client: &Client,
     name: &str,
     body: &ContainerCreateBody,
     spec: &SandboxSpec,
+    role: Role,
 ) -> Result<Vec<String>, Failure> {
     match volumes::create_warned(client, name, body).await {
-        Err(Failure::Conflict(taken)) => {
-            if !is_of(client, name, spec).await? {
-                return Err(Failure::Conflict(taken));
+        Err(Failure::Conflict(taken)) => match own_container(client, name, spec).await? {
+            None => Err(Failure::Conflict(taken)),
+            Some(true) if role == Role::Sandbox => {
+                Err(Failure::Trouble(BackendError::RunsAlready { engine: client.method }))
             }
-            volumes::remove_container(client, name).await?;
-            volumes::create_warned(client, name, body).await
-        }
+            Some(_) => {
+                volumes::remove_container(client, name).await?;
+                volumes::create_warned(client, name, body).await
+            }
+        },
         other => other,
     }
 }

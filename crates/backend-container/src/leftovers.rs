@@ -5,8 +5,9 @@ use crate::client::Client;
 use crate::labels::{self, Kind, Known, Labels};
 use crate::trouble::Failure;
 use crate::{filling, tools, volumes};
+use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptionsBuilder};
-use palisade_core::{BackendError, Lasting, Leftover, SandboxId};
+use palisade_core::{BackendError, Lasting, Leftover, LeftoverLabels};
 use std::collections::{HashMap, HashSet};
 
 const CONTAINER: &str = "container";
@@ -46,7 +47,8 @@ pub(crate) async fn find(
     for container in containers {
         let name = container.names.unwrap_or_default().into_iter().next().unwrap_or_default();
         let name = name.trim_start_matches('/').to_owned();
-        found.extend(judged(CONTAINER, name, container.labels.as_ref(), owner));
+        let is_running = !container.state.is_some_and(has_ended);
+        found.extend(judged(CONTAINER, name, container.labels.as_ref(), owner, is_running));
     }
     let volumes = ListVolumesOptionsBuilder::default().filters(&ours).build();
     let volumes = client
@@ -59,11 +61,11 @@ pub(crate) async fn find(
         let kind = labels::read(&volume.labels, owner).map(|known| known.kind);
         if let Some(kind @ (Kind::Guest | Kind::Tools)) = kind {
             if !wanted.has(kind, &volume.name) && !is_used(client, &volume.name).await? {
-                found.push(leftover(VOLUME, &volume.name, None));
+                found.push(leftover(VOLUME, &volume.name));
             }
             continue;
         }
-        found.extend(judged(VOLUME, volume.name, Some(&volume.labels), owner));
+        found.extend(judged(VOLUME, volume.name, Some(&volume.labels), owner, false));
     }
     Ok(found)
 }
@@ -81,21 +83,41 @@ async fn is_used(client: &Client, volume: &str) -> Result<bool, BackendError> {
     Ok(!found.is_empty())
 }
 
-fn leftover(what: &str, name: &str, sandbox: Option<(SandboxId, Lasting)>) -> Leftover {
-    Leftover { what: format!("{what} {name}"), sandbox, key: format!("{what}/{name}") }
+/// Whether nothing runs in a container in this state. What an engine does not tell may run.
+fn has_ended(state: ContainerSummaryStateEnum) -> bool {
+    matches!(
+        state,
+        ContainerSummaryStateEnum::CREATED
+            | ContainerSummaryStateEnum::EXITED
+            | ContainerSummaryStateEnum::REMOVING
+            | ContainerSummaryStateEnum::DEAD
+    )
 }
 
-/// Whether it may be a leftover; for what belongs to a sandbox, somebody with the record decides.
-fn judged(what: &str, name: String, labels: Option<&Labels>, owner: &str) -> Option<Leftover> {
-    let Known { kind, sandbox, process } = labels::read(labels?, owner)?;
+fn leftover(what: &str, name: &str) -> Leftover {
+    Leftover::of_process(format!("{what} {name}"), format!("{what}/{name}"))
+}
+
+/// Whether it may be a leftover; for what belongs to a sandbox, whoever has the record decides.
+fn judged(
+    what: &str,
+    name: String,
+    labels: Option<&Labels>,
+    owner: &str,
+    is_running: bool,
+) -> Option<Leftover> {
+    let Known { kind, sandbox, name: called, description, process } = labels::read(labels?, owner)?;
     let sandbox = match kind {
         Kind::Sandbox => Some((sandbox?, Lasting::WhileItRuns)),
         Kind::Home | Kind::Workspace => Some((sandbox?, Lasting::WithTheSandbox)),
-        Kind::Run | Kind::Helper | Kind::Filler if !labels::process_lives(process.as_deref()?) => None,
+        Kind::Run | Kind::Helper | Kind::Filler if !labels::process_lives(process.as_deref()?) => {
+            return Some(leftover(what, &name));
+        }
         // Volumes that are shared are no process's.
         Kind::Run | Kind::Helper | Kind::Filler | Kind::Guest | Kind::Tools => return None,
     };
-    Some(leftover(what, &name, sandbox))
+    let says = Some(LeftoverLabels { name: called, description });
+    Some(Leftover { sandbox, is_running, says, ..leftover(what, &name) })
 }
 
 pub(crate) async fn discard(
@@ -138,6 +160,7 @@ async fn discard_filler(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use palisade_core::SandboxId;
 
     fn labels(kind: Kind, process: Option<&str>) -> Labels {
         let mut labels = labels::of_owner("me", kind);
@@ -147,7 +170,7 @@ mod tests {
     }
 
     fn judge(labels: &Labels) -> Option<Option<Lasting>> {
-        let leftover = judged(CONTAINER, "name".into(), Some(labels), "me")?;
+        let leftover = judged(CONTAINER, "name".into(), Some(labels), "me", false)?;
         assert_eq!((leftover.what.as_str(), leftover.key.as_str()), ("container name", "container/name"));
         Some(leftover.sandbox.map(|(_, lasting)| lasting))
     }
@@ -180,7 +203,7 @@ mod tests {
     fn a_look_alike_is_not_touched() {
         let mut foreign = labels(Kind::Sandbox, None);
         foreign.insert(labels::OWNER.into(), "you".into());
-        assert_eq!(judged(CONTAINER, "palisade-x".into(), Some(&foreign), "me"), None);
-        assert_eq!(judged(VOLUME, "palisade-x-home".into(), None, "me"), None);
+        assert_eq!(judged(CONTAINER, "palisade-x".into(), Some(&foreign), "me", true), None);
+        assert_eq!(judged(VOLUME, "palisade-x-home".into(), None, "me", false), None);
     }
 }

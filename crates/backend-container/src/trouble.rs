@@ -96,7 +96,11 @@ impl Engine<'_> {
                 Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => self.absent(),
                 Some(ErrorKind::PermissionDenied) => self.forbidden(),
                 _ => self.unavailable(
-                    format!("the connection to {} broke while trying to {what}: {other}", self.endpoint),
+                    format!(
+                        "the connection to {} broke while trying to {what}: {}",
+                        self.endpoint,
+                        innermost(other)
+                    ),
                     format!("see whether {} is restarting, then try again", self.method),
                 ),
             }),
@@ -125,6 +129,15 @@ impl Engine<'_> {
             _ => Failure::Trouble(error),
         }
     }
+}
+
+/// What an error is about in the end; the layers above it only name themselves.
+fn innermost(error: &Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    printable(&last.to_string())
 }
 
 /// The system's own error somewhere below.

@@ -16,7 +16,7 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder,
 };
 use palisade_core::{BackendError, SandboxSpec};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often to look whether somebody else has filled a volume, or removed a container.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
@@ -71,7 +71,9 @@ pub(crate) async fn create_own(
     user: User,
 ) -> Result<(), BackendError> {
     let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
-    let (of_home, of_workspace) = (labels::of(spec, Kind::Home), labels::of(spec, Kind::Workspace));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as i64);
+    let of_files = |kind| labels::of_files(spec, kind, now);
+    let (of_home, of_workspace) = (of_files(Kind::Home), of_files(Kind::Workspace));
     let (made_home, made_workspace) = tokio::join!(
         create_volume(client, &home, &of_home),
         create_volume(client, &workspace, &of_workspace),
@@ -98,6 +100,45 @@ pub(crate) async fn create_volume(client: &Client, name: &str, labels: &Labels) 
             async move { docker.create_volume(request).await.map(|volume| volume.labels) }
         })
         .await
+}
+
+/// Which of a sandbox's own volumes the engine does not have. Asked before a container is made: an engine makes a missing
+/// volume by itself, empty, and that would pass for the sandbox's files.
+pub(crate) async fn missing(client: &Client, names: &[String]) -> Result<Vec<String>, BackendError> {
+    let told = |name: &String| format!("volume {name} in {} at {}", client.method, client.endpoint);
+    let ask = |name: Option<String>| async move {
+        match name {
+            Some(name) => Ok(labels_of(client, &name).await?.is_none().then(|| told(&name))),
+            None => Ok(None),
+        }
+    };
+    // A home and a workspace: both at once.
+    let (one, other) = tokio::join!(ask(names.first().cloned()), ask(names.get(1).cloned()));
+    let found: [Result<Option<String>, BackendError>; 2] = [one, other];
+    found.into_iter().filter_map(Result::transpose).collect()
+}
+
+/// The labels of a volume; `None` when there is none of this name.
+async fn labels_of(client: &Client, name: &str) -> Result<Option<Labels>, Failure> {
+    let found = client.call("look for a volume", client.quick(), |docker| async move {
+        docker.inspect_volume(name).await.map(|volume| volume.labels)
+    });
+    match found.await {
+        Err(Failure::Missing(_)) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Removes a volume of this sandbox's, and no other's that has its name. One that is not there is removed.
+pub(crate) async fn remove_own(client: &Client, name: &str, spec: &SandboxSpec) -> Result<(), Failure> {
+    match labels_of(client, name).await? {
+        Some(labels) if labels::may_be_of(&labels, spec) => remove(client, name).await,
+        Some(_) => {
+            tracing::warn!(name, "a volume of this name is another installation's, and is left alone");
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 /// A volume that is not there is removed.

@@ -2,7 +2,7 @@
 //! used when somebody named it.
 
 use crate::ProcessConfig;
-use crate::bwrap::{guest_stream, make_directories, remove_directories};
+use crate::bwrap::{guest_stream, make_directories, remove_directories, require_places};
 use crate::tools;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Every process of a noop sandbox carries this, so that they can be found when the guest is gone.
 pub const MARK: &str = "PALISADE_SANDBOX_ID";
+/// Which installation's sandbox it is: a copy of a state directory has sandboxes of the same ids.
+pub const OWNER_MARK: &str = "PALISADE_INSTANCE_ID";
 
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,7 @@ impl NoopBackend {
 
     async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         self.refuse_what_it_lacks(spec)?;
+        require_places(spec)?;
         let (home, workspace) = self.places(spec);
         for path in [&home, &workspace] {
             std::fs::create_dir_all(path).map_err(BackendError::io(format!("make {path}")))?;
@@ -90,7 +93,7 @@ impl NoopBackend {
                 warden.end().await;
             }
         }
-        kill_marked(&spec.id);
+        kill_marked(&spec.id, &spec.owner);
         if spec.dir.is_none() {
             let scratch = self.scratch(spec);
             tree::remove(scratch.as_path()).map_err(BackendError::io(format!("remove {scratch}")))?;
@@ -134,13 +137,23 @@ fn refuse_what_needs_isolation(spec: &SandboxSpec) -> Result<(), BackendError> {
     }
 }
 
-/// Kills the processes that carry a sandbox's mark.
-fn kill_marked(id: &SandboxId) {
-    let mark = format!("{MARK}={id}");
+/// Kills the processes that carry a sandbox's mark, and not another installation's.
+fn kill_marked(id: &SandboxId, owner: &str) {
     marked::kill_all(|pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
+        carries_mark(&environment, id, owner)
     });
+}
+
+fn carries_mark(environment: &[u8], id: &SandboxId, owner: &str) -> bool {
+    let mark = format!("{MARK}={id}");
+    let entries = || environment.split(|&byte| byte == 0);
+    // A process of an earlier version says nothing of its installation.
+    let other = |entry: &[u8]| {
+        let value = entry.strip_prefix(OWNER_MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        value.is_some_and(|value| value != owner.as_bytes())
+    };
+    entries().any(|entry| entry == mark.as_bytes()) && !entries().any(other)
 }
 
 impl Backend for NoopBackend {
@@ -207,6 +220,7 @@ impl Backend for NoopBackend {
                 entry("HOME", home.to_string()),
                 entry("LANG", "C.UTF-8".into()),
                 entry(MARK, spec.id.to_string()),
+                entry(OWNER_MARK, spec.owner.clone()),
             ],
         }
     }
@@ -239,8 +253,8 @@ impl Backend for NoopBackend {
         })
     }
 
-    fn leftovers<'a>(&'a self, _owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
-        Box::pin(async {
+    fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
+        Box::pin(async move {
             let Ok(entries) = std::fs::read_dir(self.config.state.join("runs")) else {
                 return Ok(Vec::new());
             };
@@ -252,10 +266,8 @@ impl Backend for NoopBackend {
             };
             Ok(names
                 .filter(dead)
-                .map(|name| Leftover {
-                    what: format!("directory of the run {name}"),
-                    sandbox: None,
-                    key: name,
+                .map(|name| {
+                    Leftover::of_process(format!("directory of the run {name}"), format!("{owner}/{name}"))
                 })
                 .collect())
         })
@@ -263,13 +275,34 @@ impl Backend for NoopBackend {
 
     fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(async {
-            if let Some((_, id)) = leftover.key.split_once('.')
+            let Some((owner, name)) = leftover.key.split_once('/') else { return Ok(()) };
+            if let Some((_, id)) = name.split_once('.')
                 && let Ok(id) = SandboxId::parse(id)
             {
-                kill_marked(&id);
+                kill_marked(&id, owner);
             }
-            let path = self.config.state.join("runs").join(&leftover.key);
+            let path = self.config.state.join("runs").join(name);
             tree::remove(path.as_path()).map_err(BackendError::io(format!("remove {path}")))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_another_installation_is_not_ours() {
+        let id = SandboxId::from_random([1; 15]);
+        let environment = |text: String| text.replace(' ', "\0").into_bytes();
+        for (text, expected) in [
+            (format!("HOME=/x {MARK}={id} {OWNER_MARK}=me"), true),
+            (format!("{MARK}={id} {OWNER_MARK}=you"), false),
+            (format!("{MARK}={id}"), true),
+            (format!("{OWNER_MARK}=me"), false),
+            (format!("{MARK}={id}x {OWNER_MARK}=me"), false),
+        ] {
+            assert_eq!(carries_mark(&environment(text.clone()), &id, "me"), expected, "{text}");
+        }
     }
 }

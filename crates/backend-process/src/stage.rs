@@ -30,7 +30,7 @@ const COVERS: [&str; 4] = ["/mnt", "/media", "/srv", "/run"];
 pub(crate) fn stage(sources: &[Source], identity: HostIdentity) -> Result<Vec<HostPath>, BackendError> {
     let failed = |what: &str| {
         let what = what.to_owned();
-        move |error: rustix::io::Errno| BackendError::Io { what, source: error.into() }
+        move |error: rustix::io::Errno| BackendError::io(what)(error.into())
     };
     // SAFETY: only this thread's view changes; it shares no file-system state with others after CLONE_FS.
     unsafe {
@@ -63,9 +63,8 @@ struct Clone {
 }
 
 fn clone(source: &Source, identity: HostIdentity) -> Result<Clone, BackendError> {
-    let io = |what: &str, error: rustix::io::Errno| BackendError::Io {
-        what: format!("{what} {}", source.host),
-        source: error.into(),
+    let io = |what: &str, error: rustix::io::Errno| {
+        BackendError::io(format!("{what} {}", source.host))(error.into())
     };
     let handle = rustix::fs::open(
         source.host.as_path(),
@@ -130,10 +129,7 @@ fn apply(tree: &OwnedFd, map: &IdMap) -> std::io::Result<()> {
 }
 
 fn place(clone: &Clone, target: &PathBuf) -> Result<HostPath, BackendError> {
-    let io = |error: std::io::Error| BackendError::Io {
-        what: format!("stage {}", target.display()),
-        source: error,
-    };
+    let io = |error: std::io::Error| BackendError::io(format!("stage {}", target.display()))(error);
     if clone.directory {
         std::fs::create_dir(target).map_err(io)?;
     } else {

@@ -173,7 +173,7 @@ static SPAWNING: Mutex<()> = Mutex::new(());
 fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
     let failed = |what: &str| {
         let what = what.to_owned();
-        move |error: io::Error| BackendError::Io { what, source: error }
+        move |error: io::Error| BackendError::io(what)(error)
     };
     let detour =
         match launch.detour {

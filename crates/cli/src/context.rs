@@ -16,7 +16,7 @@ use palisade_core::policy::Network;
 use palisade_core::{Access, ExitCode, Foundation, HostPath, Method, Origin, Policy, Secret, Workspace};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
 use palisade_engine::{Engine, EngineConfig, Errand};
-use palisade_store::{Row, Store};
+use palisade_store::{Row, Store, StoreError};
 use palisade_workspace::Git;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -247,8 +247,8 @@ impl Context {
         };
         let project = here.ok().and_then(|here| find_project_environments(&here));
         let store = match &project {
-            Some(_) if state.join("state.db").as_path().exists() => Some(open_store(state)?),
-            _ => None,
+            Some(_) => store_of_trust(state)?,
+            None => None,
         };
         let trusted = |file: &Path| store.as_ref()?.trust_get(&file.to_string_lossy()).ok().flatten();
         Ok(Catalogue::load(&CatalogueSources {
@@ -389,17 +389,20 @@ fn project(state: &HostPath, directory: Option<&Path>) -> Result<Option<ProjectS
     // A directory that is not there is the command's own to tell.
     let Ok(here) = start else { return Ok(None) };
     let Some(path) = find_project(&here) else { return Ok(None) };
-    let trusted_digest = if state.join("state.db").as_path().exists() {
-        open_store(state)?.trust_get(&path.to_string_lossy())?
-    } else {
-        None
+    let trusted_digest = match store_of_trust(state)? {
+        Some(store) => store.trust_get(&path.to_string_lossy())?,
+        None => None,
     };
     Ok(Some(ProjectSource { path, trusted_digest }))
 }
 
-fn open_store(state: &HostPath) -> Result<Store, Failure> {
-    // The file exists, so no new instance id is needed.
-    Ok(Store::open(state.as_path(), String::new)?)
+/// The store, for looking up what is trusted. Without one, or with one that is damaged, nothing is: the command itself
+/// opens it later, and sets it aside when it has to.
+fn store_of_trust(state: &HostPath) -> Result<Option<Store>, Failure> {
+    match Store::open_existing(state.as_path()) {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        opened => Ok(opened?),
+    }
 }
 
 fn setting_variables(names: &[&str]) -> Result<Vec<(String, String)>, Failure> {
@@ -420,6 +423,13 @@ fn setting_variables(names: &[&str]) -> Result<Vec<(String, String)>, Failure> {
 fn state_directory() -> Result<HostPath, Failure> {
     let base = base_directory("XDG_STATE_HOME", ".local/state")?;
     HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
+}
+
+/// The state directory has one name wherever it is.
+fn environment_of_state(state: &HostPath) -> Option<Vec<(OsString, OsString)>> {
+    let base =
+        state.as_path().parent().filter(|_| state.as_path().file_name() == Some("palisade".as_ref()))?;
+    Some(vec![("XDG_STATE_HOME".into(), base.into())])
 }
 
 pub(crate) fn data_directory() -> Result<PathBuf, Failure> {
@@ -576,6 +586,7 @@ fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
         errand: Box::new(errand),
+        environment_of_state: Box::new(environment_of_state),
         backends: Box::new(Backends::new(process, container)),
         unsaved_work: Arc::new(crate::commands::agent::work(settings)),
         tell: Box::new(crate::output::warning),

@@ -1,5 +1,6 @@
 //! The seam every backend fills: a place where our guest runs, and a byte stream to it.
 
+use crate::description::SandboxDescription;
 use crate::error::{Diagnostic, ErrorCode, ExitCode};
 use crate::id::SandboxId;
 use crate::method::Method;
@@ -162,8 +163,27 @@ pub struct Leftover {
     /// It belongs to this sandbox, so it only is a leftover when that has no use for it any more. Ask *after* it
     /// was found: a sandbox is always recorded before anything is made for it.
     pub sandbox: Option<(SandboxId, Lasting)>,
+    /// Whether processes run in it.
+    pub is_running: bool,
+    /// What it says of the sandbox it belongs to, should the record be lost.
+    pub says: Option<LeftoverLabels>,
     /// The backend's own name for it.
     pub key: String,
+}
+
+/// What something of a sandbox's, kept by an engine, says of that sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct LeftoverLabels {
+    pub name: Option<String>,
+    /// The whole sandbox; what an earlier version has made says less.
+    pub description: Option<SandboxDescription>,
+}
+
+impl Leftover {
+    /// Of a process that is gone, and of no sandbox with a record.
+    pub fn of_process(what: String, key: String) -> Self {
+        Self { what, sandbox: None, is_running: false, says: None, key }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -188,6 +208,12 @@ pub enum BackendError {
     MissingObjects { sandbox: String, path: String },
     #[error("{path} is in use by another sandbox")]
     DirectoryBusy { path: String },
+    /// What `create` made for its files is not there any more.
+    #[error("the files of sandbox '{sandbox}' are gone: there is no {}", .missing.join(" and no "))]
+    FilesMissing { sandbox: String, missing: Vec<String> },
+    /// A container of this sandbox runs already; whoever wanted to start it may connect to it.
+    #[error("{engine} runs the sandbox already")]
+    RunsAlready { engine: Method },
     #[error(transparent)]
     Host(#[from] HostTrouble),
     #[error("{what}: {source}")]
@@ -227,6 +253,8 @@ impl Diagnostic for BackendError {
             Self::EngineRefused { .. } => "engine-refused",
             Self::MissingObjects { .. } => "objects-missing",
             Self::DirectoryBusy { .. } => "host-directory-busy",
+            Self::FilesMissing { .. } => "files-missing",
+            Self::RunsAlready { .. } => "runs-already",
             Self::Host(trouble) => trouble.code(),
             Self::Io { .. } => "io",
         }
@@ -241,9 +269,9 @@ impl Diagnostic for BackendError {
             Self::HostDirectory { .. } | Self::EngineRefused { .. } | Self::MissingObjects { .. } => {
                 ExitCode::Failed
             }
-            Self::MissingImage { .. } => ExitCode::Provisioning,
+            Self::MissingImage { .. } | Self::FilesMissing { .. } => ExitCode::Provisioning,
             Self::EngineSilent { .. } => ExitCode::Timeout,
-            Self::DirectoryBusy { .. } => ExitCode::Conflict,
+            Self::DirectoryBusy { .. } | Self::RunsAlready { .. } => ExitCode::Conflict,
             Self::Host(trouble) => trouble.exit(),
             Self::Io { .. } => ExitCode::Failed,
         }
@@ -257,10 +285,14 @@ impl Diagnostic for BackendError {
             | Self::MissingTools { fix, .. }
             | Self::HostDirectory { fix, .. }
             | Self::EngineSilent { fix, .. } => vec![fix.clone()],
-            Self::MissingImage { .. } | Self::EngineRefused { .. } => Vec::new(),
+            Self::MissingImage { .. } | Self::EngineRefused { .. } | Self::RunsAlready { .. } => Vec::new(),
             Self::MissingObjects { .. } => {
                 vec!["run `palisade agent start` in the repository: it writes the store again".into()]
             }
+            Self::FilesMissing { sandbox, .. } => vec![
+                "put them back under that name, from a backup for example, and start it again".into(),
+                format!("or give it up with: palisade rm {sandbox}"),
+            ],
             Self::DirectoryBusy { .. } => {
                 vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
             }
@@ -323,6 +355,12 @@ pub trait Backend: Send + Sync {
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError>;
 
     fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>>;
+
+    /// The file of the state directory that says that this installation has used the backend, so that
+    /// [`Backend::leftovers`] may find something, besides what belongs to the sandboxes of its records.
+    fn use_note(&self) -> Option<HostPath> {
+        None
+    }
 
     /// What this owner's dead processes may have left behind, without touching it.
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>>;

@@ -2,6 +2,7 @@
 //! backend fills. Nothing here touches a file, a process or a socket.
 
 pub mod backend;
+pub mod description;
 pub mod dot_git;
 pub mod environment;
 pub mod error;
@@ -31,8 +32,9 @@ pub mod variable;
 
 pub use backend::{
     Backend, BackendError, BoxFuture, ByteStream, Capabilities, Capability, Lasting, Layout, Leftover,
-    Liveness, Stream,
+    LeftoverLabels, Liveness, Stream,
 };
+pub use description::{DescriptionError, SandboxDescription};
 pub use dot_git::stands_for_git;
 pub use environment::{EnvironmentName, Foundation, ImageReference, InvalidReference, Root, ToolName};
 pub use error::{Diagnostic, ErrorCode, ExitCode};
@@ -50,7 +52,7 @@ pub use reach::{AllowRule, HostName, HostPort};
 pub use resources::{ByteSize, CpuCount, Enforcement, Limit, LimitSource, Resources};
 pub use sanitize::printable;
 pub use secret::{InvalidSecretReference, Provider, Secret, SecretReference};
-pub use spec::{HostIdentity, SandboxDir, SandboxSpec};
+pub use spec::{HostIdentity, SANDBOXES, SandboxDir, SandboxSpec};
 pub use state::{IllegalTransition, State};
 pub use sync::{MovedRef, RefScope, SyncMode, SyncTrigger, UnknownSyncWord};
 pub use time::{InvalidSpan, TimeSpan};

@@ -58,6 +58,15 @@ impl Method {
         }
     }
 
+    /// Whether an engine keeps a sandbox's home and workspace, rather than its own directory on this host. What says whose
+    /// they are is then a label, which cannot be changed.
+    pub fn keeps_files_in_engine(self) -> bool {
+        match self {
+            Method::Docker | Method::Podman | Method::Kubernetes => true,
+            Method::Bwrap | Method::Noop | Method::Microvm => false,
+        }
+    }
+
     /// How much stands between the code inside and the host; only the order counts. A project's own file may
     /// ask for a stronger method than the user's, not for a weaker one.
     pub fn strength(self) -> u8 {

@@ -21,9 +21,18 @@ pub struct HostIdentity {
 #[serde(transparent)]
 pub struct SandboxDir(HostPath);
 
+/// Where the directories of all sandboxes are, in a state directory.
+pub const SANDBOXES: &str = "sandboxes";
+
 impl SandboxDir {
     pub fn new(path: HostPath) -> Self {
         Self(path)
+    }
+
+    /// The directory of a sandbox of this state directory. It is derived from where the state directory is now, never
+    /// from where it was: a state directory that was moved is found with everything in it.
+    pub fn of(state: &HostPath, id: &SandboxId) -> Self {
+        Self(state.join(SANDBOXES).join(id.as_str()))
     }
 
     pub fn path(&self) -> &HostPath {
@@ -64,7 +73,8 @@ pub struct SandboxSpec {
     /// What it is made from.
     #[serde(default, skip_serializing_if = "Foundation::is_plain")]
     pub foundation: Foundation,
-    /// `None` for one-off runs, which keep nothing.
+    /// `None` for one-off runs, which keep nothing. What was written down of it counts only as far as there is one:
+    /// readers derive it, see [`SandboxDir::of`].
     pub dir: Option<SandboxDir>,
     pub identity: HostIdentity,
     /// Tells this installation's resources from another's.

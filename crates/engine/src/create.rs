@@ -1,5 +1,6 @@
 //! `create`: a record and an intent first, then the backend's own resources.
 
+use crate::description;
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
@@ -29,7 +30,7 @@ impl Engine {
         let store = self.store()?;
         let _lease = self.lease(None);
         let spec = SandboxSpec {
-            dir: Some(SandboxDir::new(self.config.state.join("sandboxes").join(id.as_str()))),
+            dir: Some(SandboxDir::of(&self.config.state, &id)),
             id,
             name: Some(request.name),
             method: request.method,
@@ -64,7 +65,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         EngineError::step(Step::CreateRecorded)?;
         backend.create(spec).await?;
-        self.describe(spec, created_at)?;
+        description::write(spec, created_at)?;
         EngineError::step(Step::CreateDescribed)?;
         EngineError::step(Step::CreateMade)
     }

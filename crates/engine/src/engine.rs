@@ -1,12 +1,13 @@
 //! The engine itself: where its state is, how it reaches backends, and the store, opened when first needed.
 
+use crate::adoption::UnrecordedSandbox;
 use crate::errand::Orders;
 use crate::error::EngineError;
 use crate::unsaved_work::UnsavedWork;
-use palisade_core::{Backend, BackendError, HostIdentity, HostPath, Method, SandboxId};
+use palisade_core::{Backend, BackendError, HostIdentity, HostPath, Method, SandboxId, SandboxSpec};
 use palisade_host::process;
 use palisade_store::{Row, Store};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,6 +19,10 @@ pub trait BackendProvider {
     fn all(&self) -> Vec<Arc<dyn Backend>>;
 }
 
+/// Names and values.
+type Variables = Vec<(OsString, OsString)>;
+type EnvironmentOfState = Box<dyn Fn(&HostPath) -> Option<Variables>>;
+
 pub struct EngineConfig {
     /// `$XDG_STATE_HOME/palisade`.
     pub state: HostPath,
@@ -26,9 +31,11 @@ pub struct EngineConfig {
     /// The command that becomes a keeper when a sandbox's id is appended.
     pub keeper_command: Vec<OsString>,
     /// All that a keeper gets of the environment; asked for when one is started.
-    pub keeper_environment: Box<dyn Fn() -> Vec<(OsString, OsString)>>,
+    pub keeper_environment: Box<dyn Fn() -> Variables>,
     /// What a keeper is to do besides, as of now; asked for when it begins, and when it is told of new orders.
     pub errand: Orders,
+    /// The variables by which another process of this program finds a state directory; `None` when none lead there.
+    pub environment_of_state: EnvironmentOfState,
     pub backends: Box<dyn BackendProvider>,
     /// Asked before anything is ended or removed.
     pub unsaved_work: Arc<dyn UnsavedWork>,
@@ -47,6 +54,8 @@ pub struct Engine {
     pub(crate) config: EngineConfig,
     store: OnceCell<Store>,
     owner: OnceCell<String>,
+    /// What was found without a record when the store was opened, and could not be recorded.
+    pub(crate) unrecorded: RefCell<Vec<UnrecordedSandbox>>,
 }
 
 /// Above every uid a sandbox with a name can get: one for each process number, for one-off runs.
@@ -54,7 +63,7 @@ pub(crate) const ONE_OFF_UIDS: u32 = 1 << 24;
 
 impl Engine {
     pub fn new(config: EngineConfig) -> Self {
-        Self { config, store: OnceCell::new(), owner: OnceCell::new() }
+        Self { config, store: OnceCell::new(), owner: OnceCell::new(), unrecorded: RefCell::default() }
     }
 
     pub fn state_dir(&self) -> &HostPath {
@@ -95,6 +104,19 @@ impl Engine {
     /// Where dedicated uids begin, when there are any.
     pub(crate) fn uid_base(&self) -> Option<u32> {
         rustix::process::geteuid().is_root().then_some(self.config.uid_base)
+    }
+
+    /// Whether a sandbox's files belong to another installation: this state directory was copied from that one's.
+    pub(crate) fn is_foreign(&self, spec: &SandboxSpec) -> bool {
+        spec.method.keeps_files_in_engine() && self.owner().is_ok_and(|owner| owner != spec.owner)
+    }
+
+    /// Refuses to do anything with what is another installation's.
+    pub(crate) fn refuse_foreign(&self, row: &Row) -> Result<(), EngineError> {
+        match self.is_foreign(&row.spec) {
+            true => Err(EngineError::Foreign { name: row.name.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// Whether the keeper that a row names is alive.

@@ -2,7 +2,10 @@
 
 use crate::unsaved_work::WorkError;
 use crate::wrapper::WrapperError;
-use palisade_core::{BackendError, Diagnostic, ErrorCode, ExitCode, HostTrouble, SandboxName, State};
+use palisade_core::{
+    BackendError, Diagnostic, ErrorCode, ExitCode, HostPath, HostTrouble, Method, SandboxId, SandboxName,
+    State,
+};
 use palisade_host::fault::{self, Step};
 use palisade_protocol::client::ClientError;
 use palisade_store::StoreError;
@@ -34,10 +37,38 @@ pub enum EngineError {
     /// Somebody was connected to it, and it goes on all the same.
     #[error("the connection to sandbox '{name}' was lost: its keeper died")]
     KeeperDied { name: SandboxName },
+    /// The sandbox goes on, as far as is known.
+    #[error("sandbox '{name}' cannot be reached: {why}")]
+    EngineLost { name: SandboxName, why: String },
+    /// Its socket is gone, or of another place.
+    #[error("the keeper of sandbox '{name}' cannot be reached: {source}")]
+    KeeperUnreachable {
+        name: SandboxName,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("sandbox '{name}' was not stopped: {reason}")]
+    NotStopped { name: SandboxName, reason: String },
     #[error("sandbox '{name}' was removed meanwhile")]
     Removed { name: SandboxName },
     #[error("another command is at work on sandbox '{name}'")]
     Busy { name: SandboxName },
+    #[error(
+        "the files of sandbox '{name}' belong to another installation, of which this state directory is a copy"
+    )]
+    Foreign { name: SandboxName },
+    #[error("{engine} could not be asked what is left there: {source}")]
+    NotAsked {
+        engine: Method,
+        #[source]
+        source: Box<BackendError>,
+        /// What says that the engine was used, when nothing else does.
+        forget: Option<HostPath>,
+    },
+    #[error("there is no record of sandbox {id}, so nothing can tell what work is in its files")]
+    UnrecordedFiles { id: SandboxId },
+    #[error("another command is at work on sandbox {id}, of which there is no record")]
+    UnrecordedBusy { id: SandboxId },
     #[error("sandbox '{name}' was stopped before it was up")]
     StoppedMeanwhile { name: SandboxName },
     #[error("the {verb} of sandbox '{name}' was interrupted, so it is not whole")]
@@ -80,6 +111,13 @@ impl EngineError {
         fault::at(step).map_err(Self::io("carry on"))
     }
 
+    pub(crate) fn keeper_unreachable(name: &SandboxName, source: std::io::Error) -> Self {
+        match HostTrouble::of(&format!("reach the keeper of sandbox '{name}'"), &source) {
+            Some(trouble) => Self::Host(trouble),
+            None => Self::KeeperUnreachable { name: name.clone(), source },
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| match HostTrouble::of(&what, &source) {
@@ -104,7 +142,12 @@ impl Diagnostic for EngineError {
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
             Self::KeeperDied { .. } => "keeper-died",
-            Self::Busy { .. } => "sandbox-busy",
+            Self::KeeperUnreachable { .. } => "keeper-unreachable",
+            Self::EngineLost { .. } | Self::NotStopped { .. } => "engine-lost",
+            Self::Busy { .. } | Self::UnrecordedBusy { .. } => "sandbox-busy",
+            Self::NotAsked { source, .. } => source.code(),
+            Self::UnrecordedFiles { .. } => "wrong-state",
+            Self::Foreign { .. } => "sandbox-foreign",
             Self::StoppedMeanwhile { .. } => "stopped-meanwhile",
             Self::Interrupted { .. } => "sandbox-interrupted",
             Self::Timeout { .. } => "timeout",
@@ -132,6 +175,7 @@ impl Diagnostic for EngineError {
             | Self::Keeper { .. }
             | Self::Ended { .. }
             | Self::KeeperDied { .. }
+            | Self::KeeperUnreachable { .. }
             | Self::Removed { .. }
             | Self::Io { .. }
             | Self::Copy { .. }
@@ -140,10 +184,14 @@ impl Diagnostic for EngineError {
             | Self::CopyNoRoom { .. } => ExitCode::Failed,
             Self::WrongState { .. }
             | Self::Busy { .. }
+            | Self::UnrecordedBusy { .. }
+            | Self::UnrecordedFiles { .. }
+            | Self::Foreign { .. }
             | Self::StoppedMeanwhile { .. }
             | Self::Interrupted { .. } => ExitCode::Conflict,
             Self::Timeout { .. } => ExitCode::Timeout,
-            Self::WayOut { .. } => ExitCode::Preflight,
+            Self::NotAsked { source, .. } => source.exit(),
+            Self::WayOut { .. } | Self::EngineLost { .. } | Self::NotStopped { .. } => ExitCode::Preflight,
             Self::Reported { exit, .. } => known_exit(*exit),
         }
     }
@@ -173,7 +221,27 @@ impl Diagnostic for EngineError {
             Self::KeeperDied { .. } => {
                 vec!["it goes on with its sessions, and the next command finds it another: try again".into()]
             }
-            Self::Busy { .. } => vec!["wait for it, then try again".into()],
+            Self::KeeperUnreachable { name, .. } => {
+                vec![format!("its files are kept; end what runs with: palisade stop {name}; then start it again")]
+            }
+            Self::EngineLost { .. } => vec![
+                "it goes on with its sessions as far as is known; see whether the engine answers, then try again"
+                    .into(),
+            ],
+            Self::NotStopped { .. } => {
+                vec!["it may still run; see whether the engine answers, then try again".into()]
+            }
+            Self::Busy { .. } | Self::UnrecordedBusy { .. } => vec!["wait for it, then try again".into()],
+            Self::NotAsked { source, forget, .. } => {
+                let gone = |file: &HostPath| format!("if that engine is gone for good, remove {file}");
+                source.hints().into_iter().chain(forget.as_ref().map(gone)).collect()
+            }
+            Self::UnrecordedFiles { id } => {
+                vec![format!("give up its files with: palisade rm --discard {id}")]
+            }
+            Self::Foreign { name } => vec![format!(
+                "use it from the state directory it was made in; forget it here with: palisade rm {name}"
+            )],
             Self::StoppedMeanwhile { name } => {
                 vec![format!("another command stopped it; start it again with: palisade start {name}")]
             }
@@ -204,8 +272,9 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 21] = [
+    const CODES: [ErrorCode; 22] = [
         "egress-unavailable",
+        "files-missing",
         "engine-refused",
         "engine-silent",
         "image-missing",

@@ -3,11 +3,15 @@
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper::{Closing, Keeper, KeeperConfig, KeeperEnd, Pulse, socket, terminate_signal};
+use crate::keeper_home::KeeperHome;
 use crate::observe::{about, observe, verb_span};
+use crate::reconnect::{ReconnectOutcome, has_ended};
 use crate::session_book::{self, SessionBook};
 use crate::start::KeeperReport;
 use crate::way_out;
-use palisade_core::{Backend, BoxFuture, Diagnostic, Event, Liveness, SandboxSpec, State, spans};
+use palisade_core::{
+    Backend, BackendError, BoxFuture, Capability, Diagnostic, Event, Liveness, SandboxSpec, State, spans,
+};
 use palisade_egress::Gate;
 use palisade_host::fault::Step;
 use palisade_host::process;
@@ -75,38 +79,39 @@ impl Engine {
             error.type = Empty,
         );
         let pulse = Arc::new(Pulse::default());
-        let Up { keeper, config, gate, book } =
-            match observe(boot, self.bring_up(&row, &backend, way, terminate, &pulse)).await {
-                Ok(up) => up,
-                Err(error) => {
-                    tell(report, &failure(&error));
-                    let reason = error.to_string();
-                    tracing::error!(%reason, "the sandbox did not come up");
-                    Span::current().record(spans::ERROR, error.code());
-                    let state = match error {
-                        EngineError::StoppedMeanwhile { .. } => State::Stopped,
-                        _ => State::Error,
-                    };
-                    return self.put_away(&row, &backend, state, Some(&reason)).await;
-                }
-            };
+        let home = match self.home_of_keeper(&row) {
+            Ok(home) => home,
+            Err(error) => {
+                tell(report, &failure(&error));
+                return Err(error);
+            }
+        };
+        let mut up = match observe(boot, self.bring_up(&row, &home, &backend, way, terminate, &pulse)).await {
+            Ok(up) => up,
+            Err(error) => {
+                tell(report, &failure(&error));
+                let reason = error.to_string();
+                tracing::error!(%reason, "the sandbox did not come up");
+                Span::current().record(spans::ERROR, error.code());
+                let state = match error {
+                    EngineError::StoppedMeanwhile { .. } => State::Stopped,
+                    _ => State::Error,
+                };
+                // What was running when this keeper came may still run; what it was to start does not count as such.
+                let unless_ended = match way {
+                    Way::Start => FailedStop::Record,
+                    Way::Adopt => FailedStop::LeaveRecord,
+                };
+                return self.put_away(&row, &home, &backend, state, Some(&reason), unless_ended).await;
+            }
+        };
         tell(report, &KeeperReport::Ready);
         tracing::info!("running");
         palisade_host::memory::give_back_start_up_code();
-        let write_egress = async {
-            match &gate {
-                Some(gate) => self.write_egress(&row, gate.ledger()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let (end, closing) = tokio::select! {
-            served = keeper.serve(config) => served,
-            never = write_egress => match never {},
-            never = book.follow() => match never {},
-            never = self.run_errands(&row, &pulse) => match never {},
-        };
+        let (end, closing) = self.serve(&row, &home, &backend, &mut up, &pulse).await;
+        let Up { gate, .. } = up;
         if let Some(gate) = &gate {
-            self.finish_egress(&row, gate.ledger());
+            self.finish_egress(&home, gate.ledger());
         }
         tracing::info!(?end, "ending");
         Span::current().record(spans::KEEPER_END, end.word());
@@ -115,9 +120,51 @@ impl Engine {
         }
         let shutdown = async {
             about(&row.spec);
-            self.end(&row, &backend, end, closing).await
+            self.end(&row, &home, &backend, end, closing).await
         };
         observe(verb_span!(spans::SHUTDOWN), shutdown).await
+    }
+
+    /// Serves clients until there is a reason to end. A connection that was lost is tried again where the sandbox lives on
+    /// without it.
+    async fn serve(
+        &self,
+        row: &Row,
+        home: &KeeperHome,
+        backend: &Arc<dyn Backend>,
+        up: &mut Up,
+        pulse: &Pulse,
+    ) -> (KeeperEnd, Closing) {
+        let outlives = outlives_keeper(backend, &row.spec);
+        loop {
+            let (why, clients) = match std::mem::replace(&mut up.link, Link::Lost(String::new())) {
+                Link::Connected(keeper) => {
+                    let write_egress = async {
+                        match &up.gate {
+                            Some(gate) => self.write_egress(row, home, gate.ledger()).await,
+                            None => std::future::pending().await,
+                        }
+                    };
+                    let (end, closing) = tokio::select! {
+                        served = keeper.serve(&mut up.config) => served,
+                        never = write_egress => match never {},
+                        never = up.book.follow() => match never {},
+                        never = self.run_errands(row, home, pulse) => match never {},
+                    };
+                    match end {
+                        KeeperEnd::GuestGone(why) if outlives && !has_ended(backend, &row.spec).await => {
+                            (why, Some(closing))
+                        }
+                        end => return (end, closing),
+                    }
+                }
+                Link::Lost(why) => (why, None),
+            };
+            match self.regain_guest(row, home, backend, up, &why, clients).await {
+                ReconnectOutcome::Connected(keeper) => up.link = Link::Connected(keeper),
+                ReconnectOutcome::Ended(end, closing) => return (end, closing),
+            }
+        }
     }
 
     /// Becomes the keeper in the record: of a sandbox that is being started, or of one whose keeper has died.
@@ -133,36 +180,53 @@ impl Engine {
         }
     }
 
+    fn home_of_keeper(&self, row: &Row) -> Result<KeeperHome, EngineError> {
+        let failed = |reason: String| EngineError::Keeper { name: row.name.clone(), reason };
+        let dir = row.spec.dir.as_ref().ok_or_else(|| failed("it has no directory".into()))?;
+        KeeperHome::open(&self.config.state, dir)
+            .map_err(|error| failed(format!("its directory {} cannot be opened: {error}", dir.path())))
+    }
+
     async fn bring_up(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         way: Way,
         mut terminate: BoxFuture<'static, ()>,
         pulse: &Arc<Pulse>,
     ) -> Result<Up, EngineError> {
         EngineError::step(Step::KeepAdopted)?;
-        let dir = row.spec.dir.as_ref().ok_or_else(|| EngineError::Keeper {
-            name: row.name.clone(),
-            reason: "it has no directory".into(),
-        })?;
+        let dir = home.dir();
         let listener =
             socket::bind(dir.path(), SOCKET).await.map_err(EngineError::io("open the keeper's socket"))?;
         EngineError::step(Step::KeepSocket)?;
         let gate = way_out::gate(backend.as_ref(), &row.spec)?;
-        let book = Arc::new(SessionBook::open(dir)?);
+        let book = Arc::new(SessionBook::open(&dir)?);
         let writing = Arc::clone(&book);
-        if way == Way::Start {
-            backend.start(&row.spec).await?;
-        }
-        // A guest that hangs need not be waited for by whoever wants the sandbox stopped.
+        let manner = match way {
+            Way::Adopt => Way::Adopt,
+            Way::Start => match backend.start(&row.spec).await {
+                // The record was wrong, and what runs is not ended for it.
+                Err(BackendError::RunsAlready { .. }) => Way::Adopt,
+                started => started.map(|()| Way::Start)?,
+            },
+        };
+        // A guest that hangs need not be waited for when the sandbox is to be stopped.
         let answered = async {
             // Both at once: an engine answers questions about a container while its guest is starting.
-            let greeted = greet(backend, &row.spec, way, gate.as_deref());
+            let greeted = greet(backend, &row.spec, manner, gate.as_deref());
             let (keeper, liveness) = tokio::join!(greeted, backend.inspect(&row.spec));
-            Ok::<_, EngineError>((keeper?, liveness?))
+            match (keeper, liveness) {
+                (Ok(keeper), liveness) => Ok((Link::Connected(keeper), liveness?)),
+                // It runs, so it is not given up because it cannot be reached.
+                (Err(error), Ok(liveness)) if way == Way::Adopt && liveness.running => {
+                    Ok((Link::Lost(error.to_string()), liveness))
+                }
+                (Err(error), _) => Err(error),
+            }
         };
-        let (keeper, liveness) = tokio::select! {
+        let (link, liveness) = tokio::select! {
             answered = answered => answered?,
             () = &mut terminate => return Err(EngineError::StoppedMeanwhile { name: row.name.clone() }),
         };
@@ -181,14 +245,14 @@ impl Engine {
         let status = serde_json::to_string(&liveness).unwrap_or_default();
         let config = KeeperConfig {
             listener,
-            status_json: Box::new(move || status.clone()),
+            status_json: Arc::new(move || status.clone()),
             allowed_uid: rustix::process::geteuid().as_raw(),
             terminate,
             door: gate.clone().map(Gate::door),
-            session_started: Box::new(move |name| writing.started(name)),
+            session_started: Arc::new(move |name| writing.started(name)),
             pulse: Arc::clone(pulse),
         };
-        Ok(Up { keeper, config, gate, book })
+        Ok(Up { link, config, gate, book, losses: 0 })
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -203,35 +267,37 @@ impl Engine {
     async fn end(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         end: KeeperEnd,
         closing: Closing,
     ) -> Result<(), EngineError> {
         let (state, reason) = match end {
             KeeperEnd::StopAsked { grace_ms } => {
-                self.shut_down(row, &closing, grace_ms).await;
+                self.shut_down(row, home, &closing, grace_ms).await;
                 (State::Stopped, None)
             }
             KeeperEnd::TerminateSignal => {
-                self.shut_down(row, &closing, GRACE_MS).await;
+                self.shut_down(row, home, &closing, GRACE_MS).await;
                 (State::Stopped, Some("the keeper was told to end".to_owned()))
             }
             KeeperEnd::GuestGone(why) => (State::Error, Some(format!("the guest is gone: {why}"))),
             KeeperEnd::Violation(violation) => {
                 let event = Event::ProtocolViolation { detail: violation.to_string() };
-                note(self.store()?.append_event(row.id(), &event, now()));
+                note(self.record_as_keeper(row, home, |store| store.append_event(row.id(), &event, now())));
                 (State::Error, Some(format!("the guest broke the protocol: {violation}")))
             }
         };
-        let result = self.put_away(row, backend, state, reason.as_deref()).await;
+        let result =
+            self.put_away(row, home, backend, state, reason.as_deref(), FailedStop::LeaveRecord).await;
         closing.finish().await;
         result
     }
 
-    async fn shut_down(&self, row: &Row, closing: &Closing, grace_ms: u32) {
-        if let Ok(store) = self.store() {
-            note(store.transition_if(row.id(), &[State::Running], State::Stopping, None, now()));
-        }
+    async fn shut_down(&self, row: &Row, home: &KeeperHome, closing: &Closing, grace_ms: u32) {
+        let stopping =
+            |store: &Store| store.transition_if(row.id(), &[State::Running], State::Stopping, None, now());
+        note(self.record_as_keeper(row, home, stopping));
         note(EngineError::step(Step::KeepStopping));
         if !closing.shut_guest_down(grace_ms).await {
             tracing::warn!("the guest did not leave in time and is ended by force");
@@ -240,53 +306,80 @@ impl Engine {
     }
 
     /// Gives back what lived while the sandbox ran, and records the end.
+    /// Where an engine has the sandbox, only its word that nothing runs is recorded as the end.
     async fn put_away(
         &self,
         row: &Row,
+        home: &KeeperHome,
         backend: &Arc<dyn Backend>,
         state: State,
         reason: Option<&str>,
+        unless_ended: FailedStop,
     ) -> Result<(), EngineError> {
         let stopped = backend.stop(&row.spec).await;
+        let outlives = backend.capabilities().has(Capability::OutlivesKeeper);
+        if stopped.is_err() && outlives && unless_ended == FailedStop::LeaveRecord {
+            // It may run on: the record says so until the engine can be asked again.
+            socket::remove(home.dir().path(), SOCKET);
+            return Ok(stopped?);
+        }
         note(EngineError::step(Step::KeepGivenBack));
         let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
         for text in backend.warnings(&row.spec, started) {
-            note(self.store()?.append_event(row.id(), &Event::Notice { text }, now()));
+            let event = Event::Notice { text };
+            note(self.record_as_keeper(row, home, |store| store.append_event(row.id(), &event, now())));
         }
-        if let Some(dir) = &row.spec.dir {
-            socket::remove(dir.path(), SOCKET);
-            note(session_book::close(dir, reason.unwrap_or(STOPPED)));
-        }
+        socket::remove(home.dir().path(), SOCKET);
+        note(session_book::close(&home.dir(), reason.unwrap_or(STOPPED)));
         note(EngineError::step(Step::KeepSocketGone));
         let living = [State::Starting, State::Running, State::Stopping];
         let record = |store: &Store| store.transition_if(row.id(), &living, state, reason, now());
-        if let Err(error) = record(self.store()?) {
-            // The store may have been set aside while this keeper ran; then the sandbox is in the new one.
-            tracing::warn!(%error, "the end is recorded a second time");
-            record(&self.reopened()?)?;
-        }
+        self.record_as_keeper(row, home, record)?;
         Ok(stopped?)
     }
 }
 
+/// What is recorded of a sandbox that an engine runs, when the engine does not say that it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FailedStop {
+    /// The end, all the same.
+    Record,
+    /// Nothing: it may run on.
+    LeaveRecord,
+}
+
 /// All that a sandbox which is up has on the host.
-struct Up {
-    keeper: Keeper,
-    config: KeeperConfig,
-    gate: Option<Arc<Gate>>,
-    book: Arc<SessionBook>,
+pub(crate) struct Up {
+    link: Link,
+    pub(crate) config: KeeperConfig,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) book: Arc<SessionBook>,
+    /// How often the connection was lost.
+    pub(crate) losses: usize,
+}
+
+/// The connection to a guest.
+enum Link {
+    Connected(Keeper),
+    /// There is none, for this reason.
+    Lost(String),
+}
+
+/// Whether a sandbox goes on without the connection to it. One that may write a directory of the host's does not.
+fn outlives_keeper(backend: &Arc<dyn Backend>, spec: &SandboxSpec) -> bool {
+    backend.capabilities().has(Capability::OutlivesKeeper) && !spec.policy.writes_host()
 }
 
 /// How a keeper comes to its sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     Start,
     /// It runs, and its keeper has died, perhaps in the middle of a frame.
     Adopt,
 }
 
 /// The handshake, and the backend's explanation when there is none.
-async fn greet(
+pub(crate) async fn greet(
     backend: &Arc<dyn Backend>,
     spec: &SandboxSpec,
     way: Way,

@@ -12,25 +12,35 @@ use crate::engine::Engine;
 use palisade_core::{HostPath, ProcessIdentity, SandboxId};
 use palisade_host::fault::{self, Step};
 use palisade_host::process;
-use std::fs::{DirBuilder, OpenOptions};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::DirBuilder;
 use std::io::{ErrorKind, Result, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-const DIRECTORY: &str = "leases";
+pub(crate) const DIRECTORY: &str = "leases";
 
 /// Given back when dropped.
 #[derive(Debug)]
 #[must_use = "the lease ends when this is dropped"]
 pub(crate) struct Lease {
-    file: Option<PathBuf>,
+    file: Option<LeaseFile>,
+}
+
+/// A name in a directory that is held open, so that it is found when the state directory was moved.
+#[derive(Debug)]
+struct LeaseFile {
+    directory: OwnedFd,
+    name: String,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(file) = &self.file {
+        if let Some(LeaseFile { directory, name }) = &self.file {
             // Should this fail, the next command collects for nothing.
-            let _ = std::fs::remove_file(file);
+            let _ = rustix::fs::unlinkat(directory, name.as_str(), AtFlags::empty());
         }
     }
 }
@@ -38,11 +48,10 @@ impl Drop for Lease {
 impl Engine {
     /// Says that this process is at work. `keeps` is the sandbox that it keeps, for whoever has lost the record.
     pub(crate) fn lease(&self, keeps: Option<&SandboxId>) -> Lease {
-        let path = self.leases().join(name(&process::this_process()));
         let text = keeps.map_or("", SandboxId::as_str);
         // Two verbs of one process share the lease of the first.
-        let file = match write(&self.leases(), &path, text) {
-            Ok(()) => Some(path.into()),
+        let file = match write(&self.leases(), name(&process::this_process()), text) {
+            Ok(file) => Some(file),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
             Err(error) => {
                 tracing::debug!(%error, "no lease could be written");
@@ -90,16 +99,22 @@ impl Engine {
     }
 }
 
-fn write(directory: &HostPath, path: &HostPath, text: &str) -> Result<()> {
-    let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = match open() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+fn write(directory: &HostPath, name: String, text: &str) -> Result<LeaseFile> {
+    let open = || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(directory.as_path(), flags, Mode::empty())
+    };
+    let directory = match open() {
+        Err(Errno::NOENT) => {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
             open()?
         }
         other => other?,
     };
-    file.write_all(text.as_bytes())
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+    std::fs::File::from(file).write_all(text.as_bytes())?;
+    Ok(LeaseFile { directory, name })
 }
 
 /// From which its process and its boot can be told.

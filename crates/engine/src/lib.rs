@@ -4,36 +4,41 @@
 //! was done. What a crash leaves in between, [`Engine::gc`] finishes or undoes. Nothing here prints, or reads the
 //! command line, the environment or the home directory.
 
+mod adoption;
 mod copy;
 mod create;
+mod description;
 mod egress_news;
 mod engine;
 mod errand;
 mod error;
 mod gc;
+mod identity;
 mod keep;
 pub mod keeper;
+mod keeper_home;
 mod lease;
 mod list;
 mod logs;
 mod object_stores;
 mod observe;
 mod one_off;
-mod owner;
 mod preflight;
+mod reconnect;
 mod remove;
-mod rescue;
 mod saved_files;
 mod session;
 mod session_book;
 mod start;
 mod stop;
 mod turn;
+mod unrecorded;
 mod unsaved_work;
 mod way_out;
 mod whole_file;
 pub mod wrapper;
 
+pub use adoption::UnrecordedSandbox;
 pub use copy::{
     Anything, Arrived, CopyLimits, CopyReport, CopyStop, Fate, Landing, Received, Reception, Refusal,
     Skipped, Tally, Top, copy_in, copy_out, extract, receive,
@@ -43,8 +48,8 @@ pub use egress_news::EgressNews;
 pub use engine::{BackendProvider, Engine, EngineConfig};
 pub use errand::{Errand, Orders, When};
 pub use error::EngineError;
-pub use gc::{GcAction, GcItem};
-pub use list::{Inspection, Summary};
+pub use gc::{GcAction, GcItem, GcReport};
+pub use list::{Inspection, ListedSandbox, SandboxListing, Summary, UnrecordedSummary};
 pub use logs::Events;
 pub use one_off::{OneOff, OneOffRequest};
 pub use palisade_egress::{Entry as EgressEntry, Outcome as EgressOutcome, What as EgressWhat};

@@ -1,10 +1,12 @@
 //! `ls` and `inspect`: they look and change nothing.
 
+use crate::adoption::UnrecordedSandbox;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::start::made_or_removed;
+use crate::unrecorded::removal;
 use palisade_core::{
     Capabilities, EnvironmentName, Foundation, HostPath, Layout, Method, Policy, SandboxId, SandboxName,
     State,
@@ -29,10 +31,54 @@ pub struct Summary {
     /// What it was made from.
     pub environment: Option<EnvironmentName>,
     pub state: State,
-    /// Why it is in the state `error`.
+    /// Why it is in the state `error`, or what is wrong with it while it runs.
     pub error: Option<String>,
     /// Unix milliseconds.
     pub created_at: i64,
+}
+
+/// A sandbox of which there is no record, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnrecordedSummary {
+    pub id: SandboxId,
+    /// Its id, when nothing says how it was called.
+    pub name: String,
+    /// `null` when nothing says it.
+    pub method: Option<Method>,
+    pub state: UnrecordedState,
+    /// Why it could not be recorded again.
+    pub error: String,
+    /// Where its files are, when they are on this host.
+    pub directory: Option<HostPath>,
+    /// The command that removes it with its files.
+    pub remove: String,
+}
+
+/// The state of a sandbox without a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum UnrecordedState {
+    Unrecorded,
+}
+
+/// One of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum ListedSandbox {
+    Recorded(Summary),
+    Unrecorded(UnrecordedSummary),
+}
+
+/// Everything there is to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxListing {
+    pub sandboxes: Vec<Summary>,
+    /// Records that cannot be read.
+    pub bad: Vec<BadRow>,
+    pub unrecorded: Vec<UnrecordedSummary>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,10 +104,22 @@ pub struct Inspection {
 }
 
 impl Engine {
-    pub fn list(&self) -> Result<(Vec<Summary>, Vec<BadRow>), EngineError> {
+    pub fn list(&self) -> Result<SandboxListing, EngineError> {
         let listing = self.store()?.list()?;
         let intents = self.store()?.intents()?.intents;
-        Ok((listing.rows.iter().map(|row| summary(row, &intents)).collect(), listing.bad))
+        let mut unrecorded = self.unrecorded.borrow().clone();
+        let noted = self.noted_in_engines()?;
+        unrecorded.extend(
+            noted
+                .into_iter()
+                .filter(|noted| !unrecorded.iter().any(|known| known.id == noted.id))
+                .collect::<Vec<_>>(),
+        );
+        Ok(SandboxListing {
+            sandboxes: listing.rows.iter().map(|row| self.summary(row, &intents)).collect(),
+            bad: listing.bad,
+            unrecorded: unrecorded.into_iter().map(UnrecordedSummary::from).collect(),
+        })
     }
 
     pub async fn inspect(&self, name: &str) -> Result<Inspection, EngineError> {
@@ -69,7 +127,7 @@ impl Engine {
         let backend = self.backend(row.spec.method)?;
         let running = if Self::keeper_lives(&row) { self.keeper_status(&row).await } else { None };
         Ok(Inspection {
-            summary: summary(&row, &self.store()?.intents()?.intents),
+            summary: self.summary(&row, &self.store()?.intents()?.intents),
             isolation: if row.spec.method == Method::Noop {
                 "none: commands run on the host"
             } else {
@@ -103,21 +161,38 @@ impl Engine {
     }
 }
 
-/// The state as it really is: a record that says "running" while the keeper is dead is an error not yet recorded.
-fn summary(row: &Row, intents: &[Intent]) -> Summary {
-    let trouble = trouble(row, intents);
-    Summary {
-        id: row.id().clone(),
-        name: row.name.clone(),
-        method: row.spec.method,
-        environment: row.spec.foundation.environment.clone(),
-        state: if trouble.is_some() { State::Error } else { row.state },
-        error: trouble.or_else(|| row.error.clone()),
-        created_at: row.created_at,
+impl From<UnrecordedSandbox> for UnrecordedSummary {
+    fn from(found: UnrecordedSandbox) -> Self {
+        Self {
+            name: found.name.unwrap_or_else(|| found.id.to_string()),
+            method: found.method,
+            state: UnrecordedState::Unrecorded,
+            error: found.why,
+            directory: found.directory,
+            remove: removal(&found.id),
+            id: found.id,
+        }
     }
 }
 
-/// What a crash did to the sandbox and nobody has put in order yet.
+impl Engine {
+    /// The state as it really is: a record that says "running" while the keeper is dead is an error not yet recorded.
+    fn summary(&self, row: &Row, intents: &[Intent]) -> Summary {
+        let foreign = self.refuse_foreign(row).err().map(|error| error.to_string());
+        let trouble = foreign.or_else(|| trouble(row, intents));
+        Summary {
+            id: row.id().clone(),
+            name: row.name.clone(),
+            method: row.spec.method,
+            environment: row.spec.foundation.environment.clone(),
+            state: if trouble.is_some() { State::Error } else { row.state },
+            error: trouble.or_else(|| row.error.clone()),
+            created_at: row.created_at,
+        }
+    }
+}
+
+/// What a crash did to the sandbox and is not put in order yet.
 fn trouble(row: &Row, intents: &[Intent]) -> Option<String> {
     let (living, dead): (Vec<&Intent>, Vec<&Intent>) = intents
         .iter()

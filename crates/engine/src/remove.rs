@@ -1,5 +1,6 @@
 //! `rm`: work is saved first, then come an intent, the backend's resources, and last the record.
 
+use crate::description;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
@@ -7,7 +8,7 @@ use crate::session::Connection;
 use crate::start::Started;
 use crate::stop::end_keeper;
 use crate::unsaved_work::{ArchiveCause, ArchivedWork, UnsavedReport};
-use palisade_core::{Leftover, SandboxId, SandboxSpec, spans};
+use palisade_core::{SandboxDir, SandboxId, SandboxSpec, spans};
 use palisade_host::fault::Step;
 use palisade_host::{process, tree};
 use palisade_store::{IntentKind, Row, StoreError};
@@ -53,9 +54,13 @@ impl Engine {
     async fn remove_observed(&self, name: &str, mode: RemoveMode) -> Result<RemoveReport, EngineError> {
         let row = match self.row(name) {
             Err(EngineError::Store(StoreError::BadRow { id, why })) => {
-                let force = mode != RemoveMode::Careful;
-                return self.remove_unreadable(&id, why, force).await.map(|()| RemoveReport::default());
+                return self.remove_unreadable(&id, why, mode).await.map(|()| RemoveReport::default());
             }
+            // What has no record is removed by its whole id alone.
+            Err(error @ EngineError::Store(StoreError::NotFound { .. })) => match SandboxId::parse(name) {
+                Ok(id) if self.remove_unrecorded(&id, mode).await? => return Ok(RemoveReport::default()),
+                _ => return Err(error),
+            },
             other => other?,
         };
         about(&row.spec);
@@ -63,13 +68,20 @@ impl Engine {
         // From here on it is this sandbox, even if another gets its name meanwhile.
         let mut report = RemoveReport::default();
         let mut may_run = mode != RemoveMode::Careful;
-        if mode != RemoveMode::Discard && self.config.unsaved_work.concerns(&row) && self.is_whole(&row)? {
+        if self.has_work_to_save(&row, mode)? {
             (report.archived, report.saved_files) = self.save_work(&row, mode).await?;
             // It was looked at, and nothing in it would be lost.
             may_run = true;
         }
         report.sandbox = Some(self.take_away(row, may_run).await?);
         Ok(report)
+    }
+
+    /// Whether there is an agent's work in it that has to be looked at first.
+    fn has_work_to_save(&self, row: &Row, mode: RemoveMode) -> Result<bool, EngineError> {
+        let is_asked = mode != RemoveMode::Discard && self.config.unsaved_work.concerns(row);
+        // The files of one that belongs to another installation stay where they are.
+        Ok(is_asked && !self.is_foreign(&row.spec) && self.is_whole(row)?)
     }
 
     /// Saves the work of a sandbox that is about to be removed, or refuses. Nothing was ended when it refuses.
@@ -155,11 +167,12 @@ impl Engine {
     async fn take_away(&self, mut row: Row, force: bool) -> Result<Row, EngineError> {
         let id = row.id().clone();
         for _ in 0..MAX_TRIES {
-            if force {
+            if force && !self.is_foreign(&row.spec) {
                 self.stop_without_archive(id.as_str(), Duration::ZERO).await?;
             }
             let turn = self.turn(&row).await?;
             row = self.recovered_in_turn(self.row(id.as_str())?, &turn).await?;
+            row = self.refresh_from_engine(row, &turn).await?;
             if !row.state.has_keeper() {
                 let store = self.store()?;
                 let nothing = serde_json::Value::Null;
@@ -182,28 +195,24 @@ impl Engine {
 
     /// Of a record that cannot be read only the id is trusted: what the id names is removed, and nothing that the rest
     /// of the record says.
-    async fn remove_unreadable(&self, text: &str, why: String, force: bool) -> Result<(), EngineError> {
+    async fn remove_unreadable(&self, text: &str, why: String, mode: RemoveMode) -> Result<(), EngineError> {
+        if mode != RemoveMode::Discard {
+            return Err(StoreError::BadRow { id: text.to_owned(), why }.into());
+        }
         let store = self.store()?;
         let keeper = store.keeper_of(text)?.filter(process::is_alive);
         if let Some(keeper) = keeper {
-            if !force {
-                return Err(StoreError::BadRow { id: text.to_owned(), why }.into());
-            }
             end_keeper(&keeper).await;
         }
         if let Ok(id) = SandboxId::parse(text) {
             let _turn = self.turn_within(&id, LOCK_TIMEOUT).await?;
-            let owner = self.owner()?;
-            for backend in self.config.backends.all() {
-                let found = backend.leftovers(owner).await?;
-                let its =
-                    |leftover: &&Leftover| leftover.sandbox.as_ref().is_some_and(|(owner, _)| *owner == id);
-                for leftover in found.iter().filter(its) {
-                    backend.discard(leftover).await?;
-                }
+            for (backend, leftover) in self.leftovers_of_sandbox(&id).await? {
+                backend.discard(&leftover).await?;
             }
-            let directory = self.config.state.join("sandboxes").join(id.as_str());
-            tree::remove(directory.as_path()).map_err(EngineError::io(format!("remove {directory}")))?;
+            let dir = SandboxDir::of(&self.config.state, &id);
+            description::remove(&dir)?;
+            let path = dir.path();
+            tree::remove(path.as_path()).map_err(EngineError::io(format!("remove {path}")))?;
         }
         store.delete(text)?;
         Ok(())
@@ -211,12 +220,15 @@ impl Engine {
 
     /// The part of a removal that can be done again after a crash.
     pub(crate) async fn finish_removal(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        if self.is_foreign(spec) {
+            return self.forget_foreign(spec);
+        }
         let backend = self.backend(spec.method)?;
         backend.stop(spec).await?;
         EngineError::step(Step::RemoveStopped)?;
         if let Some(dir) = &spec.dir {
-            // First of all: half a sandbox must not be found again as a whole one. It may never have been made.
-            let _ = std::fs::remove_file(dir.description());
+            // First of all: half a sandbox must not be found again as a whole one.
+            description::remove(dir)?;
         }
         backend.remove(spec).await?;
         EngineError::step(Step::RemoveDirectories)?;
@@ -228,6 +240,17 @@ impl Engine {
             // What is left is gc's.
             tracing::warn!(%error, "a store of objects was not removed");
         }
+        Ok(())
+    }
+
+    /// Of a sandbox whose files are another installation's, what is here is removed and the files are not touched.
+    fn forget_foreign(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        if let Some(dir) = &spec.dir {
+            description::remove(dir)?;
+            let path = dir.path();
+            tree::remove(path.as_path()).map_err(EngineError::io(format!("remove {path}")))?;
+        }
+        self.store()?.delete(spec.id.as_str())?;
         Ok(())
     }
 }

@@ -23,11 +23,13 @@ pub struct Connection {
 
 impl Engine {
     pub async fn connect(&self, name: &str) -> Result<Connection, EngineError> {
-        let row = self.recovered(self.row(name)?).await?;
+        let row = self.row(name)?;
+        self.refuse_foreign(&row)?;
+        let row = self.recovered(row).await?;
         let (id, keeper) = (row.id().clone(), row.keeper.clone());
         match (self.reach(row).await, keeper) {
             // A keeper that was dying when we came may have taken our connection with it, and nothing else.
-            (Err(EngineError::Client(_) | EngineError::Io { .. }), Some(keeper))
+            (Err(EngineError::Client(_) | EngineError::KeeperUnreachable { .. }), Some(keeper))
                 if wait_for_end(&keeper, LAST_ACT).await =>
             {
                 self.reach(self.recovered(self.row(id.as_str())?).await?).await
@@ -46,11 +48,14 @@ impl Engine {
         if row.state != State::Running {
             return Err(not_running(&row));
         }
+        if let Some(why) = row.error {
+            return Err(EngineError::EngineLost { name: row.name, why });
+        }
         let backend = self.backend(row.spec.method)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| not_running(&row))?;
         let stream = socket::connect(dir.path(), SOCKET)
             .await
-            .map_err(EngineError::io(format!("reach the keeper of sandbox '{}'", row.name)))?;
+            .map_err(|source| EngineError::keeper_unreachable(&row.name, source))?;
         let (client, _) = Client::connect(stream).await?;
         EngineError::step(Step::ExecConnected)?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })

@@ -71,13 +71,11 @@ pub(crate) struct SessionBook {
 
 impl SessionBook {
     pub(crate) fn open(dir: &SandboxDir) -> Result<Self, EngineError> {
-        let records = read(dir)?;
-        let begun = Notify::new();
+        let records = Mutex::new(read(dir)?);
+        let book = Self { dir: dir.path().clone(), records, begun: Notify::new() };
         // Another keeper's, which go on under this one.
-        if records.iter().any(|record| record.end.is_none()) {
-            begun.notify_one();
-        }
-        Ok(Self { dir: dir.path().clone(), records: Mutex::new(records), begun })
+        book.resume();
+        Ok(book)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SessionRecord>> {
@@ -92,13 +90,22 @@ impl SessionBook {
         self.begun.notify_one();
     }
 
-    /// Learns how sessions end, once there is one; without end.
+    /// Learns how sessions end, once there is one; without end. After a loss of the connection to the guest it begins
+    /// again with the next session, or when it is [told to](Self::resume).
     pub(crate) async fn follow(&self) -> Infallible {
-        self.begun.notified().await;
-        if let Err(error) = self.hear().await {
-            tracing::debug!(%error, "no more is heard of sessions");
+        loop {
+            self.begun.notified().await;
+            if let Err(error) = self.hear().await {
+                tracing::debug!(%error, "no more is heard of sessions");
+            }
         }
-        std::future::pending().await
+    }
+
+    /// Sessions may have ended while the guest could not be heard.
+    pub(crate) fn resume(&self) {
+        if self.lock().iter().any(|record| record.end.is_none()) {
+            self.begun.notify_one();
+        }
     }
 
     /// As any client does it, over the keeper's own socket.

@@ -1,13 +1,15 @@
 //! `start`: the sandbox's keeper is this very program, started again as a process of its own.
 
+use crate::description;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
-use palisade_core::{SandboxDir, State, spans};
+use palisade_core::{BackendError, SandboxDir, State, spans};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use palisade_store::{IntentKind, Row, StoreError};
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::DirBuilderExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -37,6 +39,7 @@ impl Engine {
     async fn bring_up_by_keeper(&self, name: &str) -> Result<Started, EngineError> {
         let row = self.row(name)?;
         about(&row.spec);
+        self.refuse_foreign(&row)?;
         let _lease = self.lease(None);
         if STARTABLE.contains(&row.state) {
             // Before its turn comes: nobody waits for what may take long.
@@ -45,10 +48,14 @@ impl Engine {
         let turn = self.turn(&row).await?;
         let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
         if row.state == State::Running {
-            return Ok(Started::Already);
+            return match row.error {
+                Some(why) => Err(EngineError::EngineLost { name: row.name, why }),
+                None => Ok(Started::Already),
+            };
         }
         self.refuse_unless_whole(&row)?;
-        self.describe_if_absent(&row.spec, row.created_at)?;
+        require_directory(&row)?;
+        description::write_if_absent(&row.spec, row.created_at)?;
         let store = self.store()?;
         let id = row.id();
         let intent = store.begin_intent(
@@ -129,6 +136,20 @@ impl Engine {
             None => Ok(()),
         }
     }
+}
+
+/// A sandbox's own directory. Where an engine keeps the files, what else is in it can be made again.
+fn require_directory(row: &Row) -> Result<(), EngineError> {
+    let Some(dir) = &row.spec.dir else { return Ok(()) };
+    if dir.path().as_path().exists() {
+        return Ok(());
+    }
+    if row.spec.method.keeps_files_in_engine() {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir.path());
+        return made.map_err(EngineError::io(format!("make {}", dir.path())));
+    }
+    let missing = vec![format!("directory {}", dir.path())];
+    Err(BackendError::FilesMissing { sandbox: row.name.to_string(), missing }.into())
 }
 
 /// Waits for the keeper's one report.

@@ -8,9 +8,9 @@ use crate::observe::{about, observe, verb_span};
 use crate::session_book;
 use crate::turn::Turn;
 use crate::unsaved_work::ArchiveCause;
-use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, spans};
+use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, printable, spans};
 use palisade_host::fault::Step;
-use palisade_protocol::client::{Client, ClientError};
+use palisade_protocol::client::{Client, ClientError, StreamEvent};
 use palisade_protocol::{KeeperVerb, Open};
 use palisade_store::{Row, StoreError, StoredEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,6 +42,14 @@ pub struct StopReport {
     pub outcome: StopOutcome,
     /// Why work in it is not archived; `None` when it is, or when there is none.
     pub not_archived: Option<String>,
+}
+
+/// What a keeper said to a stop.
+enum StopAnswer {
+    /// Its end tells whether it did.
+    Done,
+    /// It cannot, for this reason.
+    Refused(String),
 }
 
 impl Engine {
@@ -98,13 +106,23 @@ impl Engine {
     async fn end_keeper(&self, name: &str, grace: Duration) -> Result<StopOutcome, EngineError> {
         let row = self.row(name)?;
         about(&row.spec);
-        let row = self.with_known_keeper(row).await?;
+        self.refuse_foreign(&row)?;
+        let id = row.id().clone();
+        let row = match self.with_known_keeper(row).await {
+            // What runs without a keeper that could be found another one is ended without one.
+            Err(EngineError::Keeper { .. } | EngineError::Reported { .. }) => {
+                return self.stop_without_keeper(&id).await;
+            }
+            row => row?,
+        };
         if !row.state.has_keeper() {
-            return Ok(StopOutcome::AlreadyStopped);
+            return self.stop_at_rest(&row).await;
         }
         let _lease = self.lease(None);
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        self.ask_to_stop(&row, grace_ms).await;
+        if let StopAnswer::Refused(reason) = self.ask_to_stop(&row, grace_ms).await {
+            return Err(EngineError::NotStopped { name: row.name, reason });
+        }
         EngineError::step(Step::StopAsked)?;
         let Some(keeper) = &row.keeper else {
             return Err(EngineError::WrongState {
@@ -120,18 +138,58 @@ impl Engine {
             end_keeper(keeper).await;
         }
         EngineError::step(Step::StopEnded)?;
-        let row = match self.row(row.id().as_str()) {
-            Ok(row) if row.keeper.as_ref() == Some(keeper) => self.recovered(row).await?,
-            // Whoever keeps it now was started after the one we stopped.
-            Ok(_) | Err(EngineError::Store(StoreError::NotFound { .. })) => return Ok(StopOutcome::Stopped),
-            Err(error) => return Err(error),
-        };
-        if row.keeper.as_ref() == Some(keeper) {
-            return Err(EngineError::Timeout {
-                name: row.name,
-                what: "stop",
-                seconds: (grace + MARGIN).as_secs(),
-            });
+        // A keeper that ended as it should has recorded the end; one that did not has left it to us.
+        let Some(row) = self.still_kept_by(row.id(), keeper)? else { return Ok(StopOutcome::Stopped) };
+        let seconds = (grace + MARGIN).as_secs();
+        let timeout = || EngineError::Timeout { name: row.name.clone(), what: "stop", seconds };
+        let turn = self.turn_within(row.id(), BURIAL).await?.ok_or_else(timeout)?;
+        match self.still_kept_by(row.id(), keeper)? {
+            Some(row) if Self::keeper_lives(&row) => Err(timeout()),
+            Some(row) => self.stop_unkept(&row, &turn).await,
+            None => Ok(StopOutcome::Stopped),
+        }
+    }
+
+    /// The record, when it still names this keeper. Another one was started after the one that was stopped.
+    fn still_kept_by(&self, id: &SandboxId, keeper: &ProcessIdentity) -> Result<Option<Row>, EngineError> {
+        match self.row(id.as_str()) {
+            Ok(row) => Ok(Some(row).filter(|row| row.keeper.as_ref() == Some(keeper))),
+            Err(EngineError::Store(StoreError::NotFound { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The record says that it does not run. Where an engine has it, the engine's word counts.
+    async fn stop_at_rest(&self, row: &Row) -> Result<StopOutcome, EngineError> {
+        let backend = self.backend(row.spec.method)?;
+        let asked = backend.capabilities().has(Capability::OutlivesKeeper);
+        if !asked || !backend.inspect(&row.spec).await?.running {
+            return Ok(StopOutcome::AlreadyStopped);
+        }
+        let turn = self.turn(row).await?;
+        self.store()?.record_running(row.id(), None, now())?;
+        self.stop_unkept(&self.row(row.id().as_str())?, &turn).await
+    }
+
+    async fn stop_without_keeper(&self, id: &SandboxId) -> Result<StopOutcome, EngineError> {
+        let row = self.row(id.as_str())?;
+        let turn = self.turn(&row).await?;
+        self.stop_unkept(&self.row(id.as_str())?, &turn).await
+    }
+
+    /// Has the backend end a sandbox that no living process keeps, because the user asked for it.
+    async fn stop_unkept(&self, row: &Row, turn: &Turn) -> Result<StopOutcome, EngineError> {
+        if Self::is_orphaned(row) {
+            let running = [State::Starting, State::Running];
+            match self.store()?.transition_if(row.id(), &running, State::Stopping, None, now()) {
+                // It was being stopped.
+                Ok(_) | Err(StoreError::StateChanged { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.bury(&self.row(row.id().as_str())?, STOPPED, turn).await?;
+        } else if row.state.has_keeper() {
+            // Another command has started it meanwhile.
+            return Err(EngineError::Busy { name: row.name.clone() });
         }
         Ok(StopOutcome::Stopped)
     }
@@ -149,7 +207,7 @@ impl Engine {
     }
 
     /// Asks through the socket, and by a signal where that does not work; the keeper's end tells whether it did.
-    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) {
+    async fn ask_to_stop(&self, row: &Row, grace_ms: u32) -> StopAnswer {
         let ask = async {
             // A keeper whose guest has not answered yet listens to nobody.
             if row.state == State::Starting {
@@ -161,15 +219,21 @@ impl Engine {
             let (_sender, mut receiver) =
                 client.open(Open::Keeper(KeeperVerb::Stop { grace_ms })).await.ok()?;
             // Accepted, and then the end of the stream or of the connection: whatever comes, the keeper's end counts.
-            while let Ok(Some(_)) = receiver.next().await {}
-            Some(())
+            while let Ok(Some(event)) = receiver.next().await {
+                if let StreamEvent::Refused(refusal) = event {
+                    return Some(StopAnswer::Refused(printable(&refusal.text)));
+                }
+            }
+            Some(StopAnswer::Done)
         };
         let patience = Duration::from_millis(grace_ms.into()) + MARGIN;
-        if tokio::time::timeout(patience, ask).await.ok().flatten().is_none()
+        let asked = tokio::time::timeout(patience, ask).await.ok().flatten();
+        if asked.is_none()
             && let Some(keeper) = &row.keeper
         {
             signal(keeper, Signal::TERM);
         }
+        asked.unwrap_or(StopAnswer::Done)
     }
 
     /// The row, after waiting for the keeper of a start that has just begun to make itself known.
@@ -200,11 +264,14 @@ impl Engine {
             return Ok(row);
         }
         if self.goes_on_without_keeper(&row).await? {
-            match self.spawn_keeper(&row).await {
-                Ok(()) => return self.row(row.id().as_str()),
-                Err(error) => {
-                    tracing::warn!(sandbox.id = %row.id(), %error, "no other keeper could take over")
-                }
+            let spawned = self.spawn_keeper(&row).await;
+            let row = self.row(row.id().as_str())?;
+            // What runs is not ended because it cannot be reached: the next command tries again.
+            if let Err(error) = spawned
+                && Self::is_orphaned(&row)
+                && self.goes_on_without_keeper(&row).await?
+            {
+                return Err(error);
             }
         }
         let row = self.row(row.id().as_str())?;
@@ -263,6 +330,15 @@ impl Engine {
         if !matches!(error, EngineError::Client(ClientError::Closed | ClientError::Io(_))) {
             return error;
         }
+        let lost = |now: &Row| match &now.error {
+            Some(why) if now.state == State::Running && Self::keeper_lives(now) => {
+                Some(EngineError::EngineLost { name: now.name.clone(), why: why.clone() })
+            }
+            _ => None,
+        };
+        if let Some(lost) = self.row(row.id().as_str()).ok().as_ref().and_then(lost) {
+            return lost;
+        }
         // Its last act, the record of the end, may still be under way.
         if let Some(keeper) = &row.keeper {
             wait_for_end(keeper, LAST_ACT).await;
@@ -273,6 +349,7 @@ impl Engine {
                 Ok(true) => EngineError::KeeperDied { name: row.name.clone() },
                 Ok(false) | Err(_) => ended("its keeper died"),
             },
+            Ok(now) if lost(&now).is_some() => lost(&now).unwrap_or(error),
             Ok(now) if now.state == State::Error => ended(now.error.as_deref().unwrap_or("something failed")),
             Ok(now) if matches!(now.state, State::Stopping | State::Stopped) => ended(STOPPED),
             Err(EngineError::Store(StoreError::NotFound { .. })) => {

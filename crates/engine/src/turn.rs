@@ -58,6 +58,29 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// As [`Engine::turn_within`], for a caller that cannot await.
+    pub(crate) fn lock_sandbox_now(
+        &self,
+        id: &SandboxId,
+        patience: Duration,
+    ) -> Result<Option<Turn>, EngineError> {
+        let path = self.config.state.join(FILE);
+        let failed = || EngineError::io(format!("lock {path}"));
+        let file = open(path.as_path()).map_err(failed())?;
+        let deadline = std::time::Instant::now() + patience;
+        loop {
+            if lock(&file, place(id)).map_err(failed())? {
+                return Ok(Some(Turn { _file: file }));
+            }
+            if std::time::Instant::now() >= deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

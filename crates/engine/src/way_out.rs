@@ -3,11 +3,12 @@
 
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
+use crate::keeper_home::KeeperHome;
 use crate::whole_file;
 use palisade_core::{Backend, Capability, Event, SandboxDir, SandboxSpec, printable};
 use palisade_egress::{Entry, Gate, Ledger, Outcome, Rules, SystemResolver};
 use palisade_protocol::{Refusal, RefusalCode};
-use palisade_store::Row;
+use palisade_store::{Row, Store};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -90,24 +91,26 @@ impl Engine {
     }
 
     /// Writes decisions down as they come, without end.
-    pub(crate) async fn write_egress(&self, row: &Row, ledger: &Ledger) -> Infallible {
+    pub(crate) async fn write_egress(&self, row: &Row, home: &KeeperHome, ledger: &Ledger) -> Infallible {
         let mut written = 0;
         let mut told = ledger.entries().0.iter().map(destination).collect();
         loop {
             ledger.beyond(written).await;
             tokio::time::sleep(PAUSE).await;
-            written = self.write_egress_once(row, ledger, &mut told);
+            written = self.write_egress_once(row, home, ledger, &mut told);
         }
     }
 
     /// Up to which decision it has written.
-    fn write_egress_once(&self, row: &Row, ledger: &Ledger, told: &mut Vec<String>) -> u64 {
+    fn write_egress_once(
+        &self,
+        row: &Row,
+        home: &KeeperHome,
+        ledger: &Ledger,
+        told: &mut Vec<String>,
+    ) -> u64 {
         let (entries, version) = ledger.entries();
-        if let Some(dir) = &row.spec.dir
-            && let Err(error) = write(dir, &entries)
-        {
-            tracing::warn!(%error, "what the sandbox reached is not written down");
-        }
+        write_or_warn(home, &entries);
         for entry in entries.iter().filter(|entry| entry.outcome == Outcome::Refused) {
             let what = destination(entry);
             if told.len() >= MOST_EVENTS || told.contains(&what) {
@@ -115,8 +118,8 @@ impl Engine {
             }
             tracing::warn!(what, reason = reason(entry), "the network policy refused a destination");
             let event = Event::EgressRefused { what: what.clone(), reason: reason(entry) };
-            let noted = self.store().and_then(|store| Ok(store.append_event(row.id(), &event, now())?));
-            if let Err(error) = noted {
+            let append = |store: &Store| store.append_event(row.id(), &event, now());
+            if let Err(error) = self.record_as_keeper(row, home, append) {
                 tracing::warn!(%error, "a refusal is not among the sandbox's events");
             }
             told.push(what);
@@ -125,13 +128,14 @@ impl Engine {
     }
 
     /// The last decisions, when the sandbox ends.
-    pub(crate) fn finish_egress(&self, row: &Row, ledger: &Ledger) {
-        let (entries, _) = ledger.entries();
-        if let Some(dir) = &row.spec.dir
-            && let Err(error) = write(dir, &entries)
-        {
-            tracing::warn!(%error, "what the sandbox reached is not written down");
-        }
+    pub(crate) fn finish_egress(&self, home: &KeeperHome, ledger: &Ledger) {
+        write_or_warn(home, &ledger.entries().0);
+    }
+}
+
+fn write_or_warn(home: &KeeperHome, entries: &[Entry]) {
+    if let Err(error) = write(&home.dir(), entries) {
+        tracing::warn!(%error, "what the sandbox reached is not written down");
     }
 }
 

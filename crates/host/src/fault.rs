@@ -24,6 +24,12 @@ macro_rules! steps {
 steps! {
     /// The instance's id is written.
     InstanceMade = "instance.made",
+    /// Where the state directory is, is written.
+    InstancePlaced = "instance.placed",
+    /// A copied state directory has a store of its own; its files still name the original.
+    CopyDetached = "copy.detached",
+    /// A copied state directory has an id of its own; it is not written down that it is at its place.
+    CopyNamed = "copy.named",
     /// The lease of this process is written.
     LeaseTaken = "lease.taken",
     /// Row and intent are recorded; nothing is made.

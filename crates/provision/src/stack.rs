@@ -194,6 +194,20 @@ impl Stack {
         if ended.succeeded() { Ok(()) } else { Err(StackError::of_output(what, said.make_contiguous())) }
     }
 
+    /// The volumes that hold data of the project: those that it declares, and those without a name that its containers
+    /// have. What it uses of others' is not its own.
+    pub async fn data_volumes(&self) -> Result<Vec<String>, StackError> {
+        let filter = format!("label=com.docker.compose.project={}", self.project);
+        let named = ["volume", "ls", "--quiet", "--filter", &filter];
+        let mounts = ["ps", "--all", "--no-trunc", "--filter", &filter, "--format", "{{.Mounts}}"];
+        let ask = |arguments: &[&str]| Compose::engine(self, arguments).answer(self.patience.answer);
+        let (named, mounts) = tokio::try_join!(ask(&named), ask(&mounts))?;
+        let what = "ask for the services' volumes";
+        let (named, mounts) = (named.success(what)?, mounts.success(what)?);
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(own_volumes(&text(named), &text(mounts)))
+    }
+
     /// Every container of the project, also those that have ended.
     pub async fn states(&self) -> Result<Vec<ServiceState>, StackError> {
         let compose = Compose::by_name(self, &["ps", "--all", "--format", "json"]);
@@ -272,6 +286,16 @@ impl Stack {
     }
 }
 
+/// From names, one a line, and the mounts of containers, separated by commas.
+fn own_volumes(named: &str, mounts: &str) -> Vec<String> {
+    const UNNAMED: usize = 64;
+    let is_unnamed = |name: &&str| name.len() == UNNAMED && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let unnamed = mounts.split([',', '\n']).map(str::trim).filter(is_unnamed);
+    let all: std::collections::BTreeSet<&str> =
+        named.lines().map(str::trim).filter(|name| !name.is_empty()).chain(unnamed).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
 /// Forgets the oldest line for a new one.
 fn keep(said: &mut VecDeque<String>, line: String) {
     if said.len() == KEPT_LINES {
@@ -295,6 +319,14 @@ mod tests {
         let mut said = VecDeque::new();
         (0..2 * KEPT_LINES).for_each(|number| keep(&mut said, number.to_string()));
         assert_eq!((said.len(), said.back().map(String::as_str)), (KEPT_LINES, Some("999")));
+    }
+
+    #[test]
+    fn volumes_are_those_of_the_project_and_those_without_a_name() {
+        let unnamed = "0a".repeat(32);
+        let mounts = format!("shop_data,/srv/files,{unnamed}\nshared,{unnamed}\n");
+        assert_eq!(own_volumes("shop_data\n", &mounts), [unnamed, "shop_data".into()]);
+        assert_eq!(own_volumes("", "\n/srv\n"), Vec::<String>::new());
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum StoreError {
     Locked { file: PathBuf, what: &'static str },
     #[error("cannot {what}: {}: {why}", .file.display())]
     Unopenable { file: PathBuf, what: &'static str, why: String },
-    #[error("cannot {what}: {}: {source}", .file.display())]
+    #[error("cannot {what}: {}: {}", .file.display(), without_statement(.source))]
     Sqlite {
         file: PathBuf,
         what: &'static str,
@@ -58,6 +58,14 @@ fn similar<'a>(given: &str, names: &'a [String]) -> Option<&'a String> {
     let score = |name: &String| strsim::jaro_winkler(given, name);
     let best = names.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
     (score(best) >= LIKELY).then_some(best)
+}
+
+/// What SQLite says, without the statement that it says it of.
+fn without_statement(source: &rusqlite::Error) -> String {
+    match source {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn states(expected: &[State]) -> String {
@@ -170,7 +178,7 @@ impl Diagnostic for StoreError {
                 "another command may have changed it meanwhile; look with: palisade ls".into()
             }
             Self::BadRow { id, .. } => {
-                format!("remove it and all it has with: palisade rm --force {}", printable(id))
+                format!("remove it and all it has with: palisade rm --discard {}", printable(id))
             }
             Self::NoFreeUid { .. } => "remove sandboxes no longer used, or lower root.uid_base".into(),
             Self::Newer { .. } => {
@@ -194,5 +202,18 @@ impl Diagnostic for StoreError {
             Self::Sqlite { .. } => return Vec::new(),
         };
         vec![hint]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_sqlite_is_told_without_the_statement() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let source = connection.execute_batch("SELECT secret_column FROM sandboxes").unwrap_err();
+        let error = StoreError::from_sqlite(Path::new("/s/state.db"), "look", source);
+        assert_eq!(error.to_string(), "cannot look: /s/state.db: no such table: sandboxes");
     }
 }

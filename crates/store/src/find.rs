@@ -70,7 +70,8 @@ impl Store {
             .query_row(&query, [value], record::read)
             .optional()
             .map_err(self.failed("look the sandbox up"))?;
-        found.transpose().map_err(|BadRow { id, why, .. }| StoreError::BadRow { id, why })
+        let found = found.transpose().map_err(|BadRow { id, why, .. }| StoreError::BadRow { id, why })?;
+        Ok(found.map(|row| self.placed(row)))
     }
 
     fn ids_starting_with(&self, prefix: &str) -> Result<Vec<String>, StoreError> {

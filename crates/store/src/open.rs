@@ -2,11 +2,13 @@
 //! happen under a lock file, so that any number of processes may come first at once.
 
 use crate::error::StoreError;
+use crate::record::Row;
 use crate::schema;
+use palisade_core::{HostPath, SandboxDir};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,15 +17,26 @@ const LOCK: &str = "state.lock";
 /// How long one process waits for the others' transactions, which take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a new store is built under before it gets its name.
+const UNFINISHED: &str = "state.new";
+/// What the journal of a store that is empty or gone is kept as.
+const EMPTY_ASIDE: &str = "state.db.corrupt-empty";
+/// SQLite's own files beside a database.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
 /// One connection. It is `Send` but not `Sync`: a thread that wants the store opens its own.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     file: PathBuf,
+    /// The file that is open, whatever has its name by now.
+    identity: Option<(u64, u64)>,
+    is_new: bool,
 }
 
 impl Store {
-    /// Opens `directory/state.db`, made (directory 0700, file 0600) and migrated when it has to be.
+    /// Opens `directory/state.db`, made (directory 0700, file 0600) and migrated when it has to be. A file of no bytes
+    /// counts as none: this program never leaves one, so its contents were lost.
     /// `instance` gives the random id of this installation; it is called only when the file is new.
     pub fn open(directory: &Path, instance: impl FnOnce() -> String) -> Result<Self, StoreError> {
         prepare_directory(directory)?;
@@ -32,11 +45,57 @@ impl Store {
             return Ok(store);
         }
         let _lock = lock(&directory.join(LOCK))?;
-        create_file(&file)?;
+        // Another process may have made it while this one waited.
+        if let Some(store) = Self::open_current(&file)? {
+            return Ok(store);
+        }
+        if is_lost(&file) {
+            Self::make(directory, &file, instance)?;
+            return Ok(Self { is_new: true, ..Self::connect(&file)? });
+        }
         let store = Self::connect(&file)?;
         store.enter_wal()?;
         store.migrate(instance)?;
         Ok(store)
+    }
+
+    /// As [`Store::open`], for callers that look something up: without a store, none is made.
+    pub fn open_existing(directory: &Path) -> Result<Option<Self>, StoreError> {
+        if is_lost(&directory.join(FILE)) {
+            return Ok(None);
+        }
+        Self::open(directory, String::new).map(Some)
+    }
+
+    /// Builds the file under another name and renames it, so that `state.db` is whole or not there. Called with the lock
+    /// held, and no process makes the file without it.
+    fn make(directory: &Path, file: &Path, instance: impl FnOnce() -> String) -> Result<(), StoreError> {
+        let failed = |source: std::io::Error| StoreError::from_io(file, "create the store", &source);
+        set_empty_aside(directory, file).map_err(failed)?;
+        let unfinished = directory.join(UNFINISHED);
+        for suffix in COMPANIONS.into_iter().chain([""]) {
+            remove(&with_suffix(&unfinished, suffix)).map_err(failed)?;
+        }
+        let mut options = OpenOptions::new();
+        // Closed before SQLite opens it, for the reason given at [`lock`].
+        drop(options.write(true).create_new(true).mode(0o600).open(&unfinished).map_err(failed)?);
+        let store = Self::connect(&unfinished)?;
+        store.enter_wal()?;
+        store.migrate(instance)?;
+        // The last connection moves everything into the file and removes the journal.
+        let closed = store.connection.close();
+        closed.map_err(|(_, source)| StoreError::from_sqlite(file, "create the store", source))?;
+        fs::rename(&unfinished, file).map_err(failed)
+    }
+
+    /// Whether this open has made the store: nothing was recorded in it before.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Whether the open file still is the store of its directory, and not one that was removed or set aside since.
+    pub fn is_current(&self) -> bool {
+        self.identity.is_some() && self.identity == identity_of(&self.file)
     }
 
     /// Moves a damaged store out of the way, with its journal, and says where to; `None` when it is sound after all,
@@ -49,8 +108,7 @@ impl Store {
         }
         let aside = free_name(directory, &format!("{FILE}.corrupt-{}", palisade_core::time::stamp(at)));
         for suffix in ["-wal", "-shm", ""] {
-            let with = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
-            match fs::rename(with(&file), with(&aside)) {
+            match fs::rename(with_suffix(&file, suffix), with_suffix(&aside, suffix)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(StoreError::from_io(&file, "set the damaged store aside", &error));
                 }
@@ -73,11 +131,6 @@ impl Store {
         Err(StoreError::Corrupt { file: self.file.clone(), why: verdict })
     }
 
-    /// Whether there is a store in the directory, in whatever condition.
-    pub fn exists(directory: &Path) -> bool {
-        directory.join(FILE).exists()
-    }
-
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -87,6 +140,15 @@ impl Store {
         self.connection
             .query_row("SELECT value FROM meta WHERE key = 'instance'", [], |row| row.get(0))
             .map_err(self.failed("read the instance id"))
+    }
+
+    /// The record with the sandbox's directory where it is now.
+    pub(crate) fn placed(&self, mut row: Row) -> Row {
+        let state = self.file.parent().and_then(|directory| HostPath::new(directory).ok());
+        if let (Some(dir), Some(state)) = (&mut row.spec.dir, state) {
+            *dir = SandboxDir::of(&state, &row.spec.id);
+        }
+        row
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -114,7 +176,7 @@ impl Store {
 
     /// The store when the file exists in the current version; `None` when it must be made or migrated.
     fn open_current(file: &Path) -> Result<Option<Self>, StoreError> {
-        if !file.exists() {
+        if is_lost(file) {
             return Ok(None);
         }
         let store = Self::connect(file)?;
@@ -130,7 +192,7 @@ impl Store {
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        Ok(Self { connection, file: file.to_owned() })
+        Ok(Self { connection, file: file.to_owned(), identity: identity_of(file), is_new: false })
     }
 
     /// The file's version, when it is one we may go on with.
@@ -142,9 +204,18 @@ impl Store {
             Err(StoreError::Newer { file, found, known: schema::VERSION })
         } else if found < 0 {
             Err(StoreError::Corrupt { file, why: format!("its version is {found}") })
+        } else if found == 0 && self.has_tables()? {
+            Err(StoreError::Corrupt { file, why: "it has tables, and no version".into() })
         } else {
             Ok(found)
         }
+    }
+
+    fn has_tables(&self) -> Result<bool, StoreError> {
+        let query = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
+        self.connection
+            .query_row(query, [], |row| row.get(0))
+            .map_err(self.failed("read the store's version"))
     }
 
     /// Switches the file to write-ahead logging, which stays with the file. SQLite does not apply the busy
@@ -179,11 +250,12 @@ impl Store {
     }
 }
 
-/// The name itself, or with a number when it is taken.
+/// The name itself, or with a number when it is taken, by the database or by its journal.
 fn free_name(directory: &Path, name: &str) -> PathBuf {
     let numbered = (2..).map(|number| directory.join(format!("{name}-{number}")));
     let mut names = std::iter::once(directory.join(name)).chain(numbered);
-    names.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name))
+    let is_free = |path: &PathBuf| !path.exists() && !with_suffix(path, "-wal").exists();
+    names.find(is_free).unwrap_or_else(|| directory.join(name))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -211,20 +283,44 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Makes an empty 0600 file under another name, closes it and moves it into place, for the reason given at
-/// [`lock`]. Called with the lock held, and nobody creates the file without it.
-fn create_file(file: &Path) -> Result<(), StoreError> {
-    if file.exists() {
-        return Ok(());
+/// Whether there is no store, or one without contents, as a power cut or a careless `>` leaves it.
+fn is_lost(file: &Path) -> bool {
+    match fs::metadata(file) {
+        Ok(found) => found.len() == 0,
+        // What cannot be looked at may well be a store.
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
-    let fresh = file.with_extension("new");
-    let failed = |source: std::io::Error| StoreError::from_io(file, "create the store", &source);
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
+}
+
+/// The journal of a store that is gone or empty would be taken for the new one's. What may hold something is kept.
+fn set_empty_aside(directory: &Path, file: &Path) -> std::io::Result<()> {
+    let journal = with_suffix(file, "-wal");
+    if fs::metadata(&journal).is_ok_and(|found| found.len() > 0) {
+        fs::rename(&journal, with_suffix(&free_name(directory, EMPTY_ASIDE), "-wal"))?;
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh).map_err(failed)?;
-    fs::rename(&fresh, file).map_err(failed)
+    for suffix in COMPANIONS.into_iter().chain([""]) {
+        remove(&with_suffix(file, suffix))?;
+    }
+    Ok(())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Removes a file that may be gone already.
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Tells one file from another that has its name later.
+fn identity_of(file: &Path) -> Option<(u64, u64)> {
+    fs::metadata(file).ok().map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub struct Row {
     pub uid: Option<u32>,
     pub created_at: i64,
     pub updated_at: i64,
-    /// Why it is in the state `error`.
+    /// Why it is in the state `error`, or what is wrong with it while it runs.
     pub error: Option<String>,
     pub keeper: Option<ProcessIdentity>,
 }

@@ -26,19 +26,6 @@ pub struct Inserted {
     pub intent: IntentId,
 }
 
-/// A sandbox of which everything is there but the record.
-#[derive(Debug, Clone)]
-pub struct Found {
-    pub spec: SandboxSpec,
-    /// Its host uid, when it has one of its own.
-    pub uid: Option<u32>,
-    pub state: State,
-    pub keeper: Option<ProcessIdentity>,
-    pub created_at: i64,
-    /// Unix milliseconds, now.
-    pub at: i64,
-}
-
 impl Store {
     /// Records a sandbox in the state `created` together with the intent to make it.
     pub fn insert(&self, new: &NewSandbox, owner: &ProcessIdentity) -> Result<Inserted, StoreError> {
@@ -71,38 +58,6 @@ impl Store {
                 intents::insert(transaction, spec.id.as_str(), IntentKind::Create, &nothing, owner, new.at)
                     .map_err(self.failed(what))?;
             Ok(Inserted { spec, intent })
-        })
-    }
-
-    /// Records a sandbox that was found without a record, in the state it is in.
-    pub fn insert_found(&self, found: &Found) -> Result<(), StoreError> {
-        let what = "record the sandbox";
-        let spec = &found.spec;
-        let name = spec.name.as_ref().map_or(spec.id.as_str(), SandboxName::as_str);
-        let keeper = found.keeper.as_ref();
-        self.change(what, |transaction| {
-            self.refuse_taken(transaction, name)?;
-            transaction
-                .execute(
-                    "INSERT INTO sandboxes (id, name, method, state, spec, uid, created_at, updated_at,
-                                            keeper_pid, keeper_start, keeper_boot)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                    params![
-                        spec.id.as_str(),
-                        name,
-                        spec.method.as_str(),
-                        found.state.as_str(),
-                        json(spec).map_err(self.failed(what))?,
-                        found.uid,
-                        found.created_at,
-                        found.at,
-                        keeper.map(|keeper| keeper.pid),
-                        keeper.map(|keeper| keeper.start_ticks.cast_signed()),
-                        keeper.map(|keeper| keeper.boot.as_str())
-                    ],
-                )
-                .map(|_| ())
-                .map_err(self.failed(what))
         })
     }
 
@@ -244,7 +199,7 @@ impl Store {
         let mut listing = Listing::default();
         for row in statement.query_map([], record::read).map_err(&failed)? {
             match row.map_err(&failed)? {
-                Ok(row) => listing.rows.push(row),
+                Ok(row) => listing.rows.push(self.placed(row)),
                 Err(bad) => listing.bad.push(bad),
             }
         }
@@ -267,7 +222,7 @@ impl Store {
         })
     }
 
-    fn refuse_taken(&self, transaction: &Transaction<'_>, name: &str) -> Result<(), StoreError> {
+    pub(crate) fn refuse_taken(&self, transaction: &Transaction<'_>, name: &str) -> Result<(), StoreError> {
         let holder = transaction
             .query_row("SELECT id, state FROM sandboxes WHERE name = ?1", [name], |row| {
                 Ok((record::lossy(row, 0)?, record::lossy(row, 1)?))
@@ -282,8 +237,14 @@ impl Store {
 
     fn free_uid(&self, transaction: &Transaction<'_>, base: u32) -> Result<u32, StoreError> {
         let failed = self.failed("find a free host uid");
+        // A sandbox that was found again may have the uid that another one is recorded with.
         let mut statement = transaction
-            .prepare("SELECT uid FROM sandboxes WHERE uid BETWEEN ?1 AND ?2 ORDER BY uid")
+            .prepare(
+                "SELECT taken FROM
+                     (SELECT uid AS taken FROM sandboxes
+                      UNION SELECT spec ->> '$.identity.uid' FROM sandboxes WHERE json_valid(spec))
+                 WHERE taken BETWEEN ?1 AND ?2 ORDER BY taken",
+            )
             .map_err(&failed)?;
         let mut free = base;
         for taken in statement.query_map([base, u32::MAX], |row| row.get::<_, u32>(0)).map_err(&failed)? {

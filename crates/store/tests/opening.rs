@@ -49,7 +49,59 @@ fn a_store_left_empty_by_a_crash_is_finished() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("state.db"), "").unwrap();
     fs::write(directory.path().join("state.new"), "half made").unwrap();
-    assert!(open(directory.path()).list().unwrap().rows.is_empty());
+    fs::write(directory.path().join("state.new-wal"), "half made, too").unwrap();
+    let store = open(directory.path());
+    assert!(store.list().unwrap().rows.is_empty() && store.is_new() && store.is_current());
+    assert!(!open(directory.path()).is_new());
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().starts_with("state.new")));
+}
+
+#[test]
+fn a_store_emptied_or_removed_while_it_is_open_is_begun_again_and_its_journal_is_kept() {
+    type Loss = fn(&std::path::Path);
+    let losses: [(&str, Loss); 2] = [
+        ("emptied", |file| fs::write(file, "").unwrap()),
+        ("removed", |file| fs::remove_file(file).unwrap()),
+    ];
+    for (loss, lose) in losses {
+        let (directory, held) = fresh();
+        held.insert(&sandbox(1, "one"), &me()).unwrap();
+        assert!(held.is_current());
+        lose(held.file());
+        let store = open(directory.path());
+        assert!(store.is_new() && store.list().unwrap().rows.is_empty(), "{loss}");
+        assert!(!held.is_current(), "{loss}: who has it open can tell");
+        store.insert(&sandbox(2, "two"), &me()).unwrap();
+        drop(held);
+        drop(store);
+        let rows = open(directory.path()).list().unwrap().rows;
+        assert_eq!(rows.len(), 1, "{loss}: the old connection takes nothing of the new store with it");
+        assert!(directory.path().join("state.db.corrupt-empty-wal").exists(), "{loss}");
+    }
+}
+
+#[test]
+fn a_lookup_makes_no_store() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(Store::open_existing(directory.path()).unwrap().is_none());
+    fs::write(directory.path().join("state.db"), "").unwrap();
+    assert!(Store::open_existing(directory.path()).unwrap().is_none());
+    assert_eq!(fs::read(directory.path().join("state.db")).unwrap(), b"");
+    drop(open(directory.path()));
+    let found = Store::open_existing(directory.path()).unwrap().unwrap();
+    assert_eq!(found.instance().unwrap(), "instance-of-the-test");
+}
+
+#[test]
+fn a_store_that_has_lost_its_version_is_damaged_and_no_statement_is_shown() {
+    let (directory, store) = fresh();
+    raw(&store).pragma_update(None, "user_version", 0).unwrap();
+    drop(store);
+    let error = Store::open(directory.path(), || unreachable!("an instance id is not needed")).unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt { why, .. } if why == "it has tables, and no version"));
+    assert!(Store::set_aside(directory.path(), 0).unwrap().is_some());
+    assert!(open(directory.path()).is_new());
 }
 
 #[test]

@@ -16,11 +16,12 @@ pub struct Traces {
 }
 
 /// Files of the state directory that belong to the instance and not to a sandbox.
-const STANDING: [&str; 12] = [
+const STANDING: [&str; 13] = [
     "guest-docker",
     "guest-podman",
     "instance",
     "limits-noted",
+    "place.json",
     "preflight-bwrap.json",
     "preflight-docker.json",
     "preflight-podman.json",

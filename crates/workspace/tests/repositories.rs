@@ -148,7 +148,7 @@ async fn commits_of_submodules_come_and_go_and_their_directories_stay() {
     assert_eq!(scene.inside("git rev-parse HEAD:lib; git status --porcelain"), before);
     // The agent names another commit, which the user's directory does not have.
     let other = "1".repeat(40);
-    scene.inside(&format!("git update-index --cacheinfo 160000,{other},lib; git commit -qm bump; echo x > code; git commit -qam code"));
+    scene.inside(&format!("git update-index --cacheinfo 160000,{other},lib; git commit -qm bump; echo x > code; git add code; git commit -qm code"));
     assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 2, dropped: 0 });
     assert_eq!(
         scene.host("git rev-parse HEAD:lib; git status --porcelain; cat lib/lib"),

@@ -11,7 +11,7 @@ use crate::warden::Warden;
 use crate::{ProcessConfig, low_ports, machine, tools};
 use palisade_core::{
     Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Lasting,
-    Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
+    Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
 };
 use palisade_host::fault::Step;
 use palisade_host::fence::{self, Journal};
@@ -69,6 +69,7 @@ impl BwrapBackend {
     async fn launch(&self, spec: &SandboxSpec) -> Result<(), BackendError> {
         let bwrap = self.program()?;
         self.refuse_what_it_lacks(spec)?;
+        require_places(spec)?;
         let mut held = Held::default();
         match self.launch_holding(spec, bwrap, &mut held).await {
             Ok((warden, stream, group)) => {
@@ -105,7 +106,7 @@ impl BwrapBackend {
         let (info, tell) = match moves || network {
             true => rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
                 .map(|(read, write)| (Some(read), Some(write)))
-                .map_err(|error| BackendError::Io { what: "make a pipe".into(), source: error.into() })?,
+                .map_err(|error| BackendError::io("make a pipe")(error.into()))?,
             false => (None, None),
         };
         let role = prepare::Role::Serve { stream: theirs.into(), info: tell };
@@ -178,20 +179,21 @@ impl BwrapBackend {
     async fn find_leftovers(&self, owner: &str) -> Vec<Leftover> {
         let mut found: Vec<Leftover> = Journal::sweep(&self.config.state.join("fences"), true)
             .into_iter()
-            .map(|what| Leftover { what, sandbox: None, key: FENCES.into() })
+            .map(|what| Leftover::of_process(what, FENCES.into()))
             .collect();
         if let Means::Hierarchies(hierarchies) = machine::limit_means(&self.config) {
-            for leaf in hierarchies.leaves(owner).into_keys() {
+            for (leaf, directories) in hierarchies.leaves(owner) {
                 let key = format!("{owner}/{leaf}");
                 let what = format!("cgroup palisade/{key}");
                 if let Some(id) = leaf.strip_prefix("sb-").and_then(|id| SandboxId::parse(id).ok()) {
                     let sandbox = Some((id, Lasting::WhileItRuns));
-                    found.push(Leftover { what, sandbox, key });
+                    let is_running = Group { directories, ..Group::none() }.has_processes();
+                    found.push(Leftover { what, sandbox, is_running, says: None, key });
                 } else if let Some((label, _)) =
                     leaf.strip_prefix("run-").and_then(|rest| rest.split_once('.'))
                     && process::label_is_alive(label) == Some(false)
                 {
-                    found.push(Leftover { what, sandbox: None, key });
+                    found.push(Leftover::of_process(what, key));
                 }
             }
         }
@@ -315,6 +317,25 @@ pub(crate) fn make_directories(spec: &SandboxSpec, owner: Option<HostIdentity>) 
         }
     }
     crate::step(Step::CreatePlaces)
+}
+
+/// Refuses a sandbox whose own directories are gone: an empty one in their place would pass for its files. Shared with
+/// `noop`.
+pub(crate) fn require_places(spec: &SandboxSpec) -> Result<(), BackendError> {
+    let Some(dir) = &spec.dir else { return Ok(()) };
+    let home = spec.policy.kept_home.is_none().then(|| dir.home());
+    let workspace = (spec.policy.workspace == Workspace::Own).then(|| dir.workspace());
+    let missing = |path: &HostPath| match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(format!("directory {path}")),
+        // What else may be wrong with it is told where it is used.
+        _ => None,
+    };
+    let missing: Vec<String> = home.iter().chain(&workspace).filter_map(missing).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let sandbox = spec.name.as_ref().map_or(spec.id.as_str(), |name| name.as_str()).to_owned();
+    Err(BackendError::FilesMissing { sandbox, missing })
 }
 
 pub(crate) fn remove_directories(spec: &SandboxSpec) -> Result<(), BackendError> {

@@ -64,6 +64,12 @@ impl Group {
         Self { directories: Vec::new(), back: Vec::new(), enforcement: Vec::new() }
     }
 
+    /// Whether a process is in it, in any hierarchy.
+    pub(crate) fn has_processes(&self) -> bool {
+        let processes = |group: &PathBuf| std::fs::read(group.join("cgroup.procs")).unwrap_or_default();
+        self.directories.iter().any(|group| !processes(group).is_empty())
+    }
+
     pub fn enforcement(&self) -> &[Enforcement] {
         &self.enforcement
     }

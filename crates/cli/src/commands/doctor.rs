@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::AgentError;
 use palisade_core::{Capabilities, Capability, Check, CheckStatus, Diagnostic, ExitCode, Method, Origin};
+use palisade_engine::SandboxListing;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -110,12 +111,18 @@ async fn git() -> Check {
 /// Whether the record can be read, and what was set aside of it.
 fn state(context: &Context) -> Vec<Check> {
     let listed = match context.engine.list() {
-        Ok((sandboxes, bad)) if bad.is_empty() => {
+        Ok(SandboxListing { sandboxes, bad, unrecorded }) if bad.is_empty() && unrecorded.is_empty() => {
             Check::ok("records", format!("{} sandboxes, all readable", sandboxes.len()))
         }
-        Ok((_, bad)) => {
+        Ok(SandboxListing { bad, unrecorded, .. }) if bad.is_empty() => {
+            let ids: Vec<&str> = unrecorded.iter().map(|found| found.id.as_str()).collect();
+            let fix = format!("their files are kept; give one up with: palisade rm --discard {}", ids.first().unwrap_or(&"ID"));
+            Check::warning("records", format!("there are none of: {}", ids.join(", ")), fix)
+        }
+        Ok(SandboxListing { bad, .. }) => {
             let names: Vec<String> = bad.iter().map(|row| palisade_core::printable(&row.name)).collect();
-            let fix = format!("remove them with: palisade rm --force {}", names.join(" "));
+            let first = names.first().map_or("NAME", String::as_str);
+            let fix = format!("give one up with: palisade rm --discard {first}");
             Check::warning("records", format!("cannot be read: {}", names.join(", ")), fix)
         }
         Err(error) => Check::failed("records", error.to_string(), error.hints().join("; ")),
@@ -131,10 +138,15 @@ fn state(context: &Context) -> Vec<Check> {
 fn set_aside(context: &Context) -> Vec<String> {
     let entries = std::fs::read_dir(context.engine.state_dir()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names
-        .filter(|name| name.contains(".corrupt-") && !name.ends_with("-wal") && !name.ends_with("-shm"))
-        .collect();
+    let mut names: Vec<String> = names.filter(|name| name.contains(".corrupt-")).collect();
     names.sort();
+    // A journal is told with its store, unless it is all that there is.
+    let stores = names.clone();
+    let is_companion = |name: &String| {
+        let store = name.strip_suffix("-wal").or_else(|| name.strip_suffix("-shm"));
+        store.is_some_and(|store| stores.iter().any(|other| other == store))
+    };
+    names.retain(|name| !is_companion(name));
     names
 }
 

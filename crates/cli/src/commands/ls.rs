@@ -4,9 +4,13 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_core::printable;
+use palisade_engine::{ListedSandbox, SandboxListing, UnrecordedSummary};
 use palisade_store::BadRow;
 
 /// List the sandboxes
+///
+/// A sandbox of which there is no record, and that does not say what it is, is shown as unrecorded. It is kept until
+/// it is removed by its id.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// As JSON
@@ -14,21 +18,33 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
-    let (sandboxes, bad) = context.engine.list()?;
+pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
+    context.engine.search_engines().await?;
+    let SandboxListing { sandboxes, bad, unrecorded } = context.engine.list()?;
     for row in &bad {
-        let remove = format!("remove it with: palisade rm --force {}", printable(&row.name));
+        let remove = format!("remove it with: palisade rm --discard {}", printable(&row.name));
         output::warning(&format!(
             "the record of sandbox '{}' cannot be read: {}; {remove}",
             printable(&row.id),
             printable(&row.why)
         ));
     }
+    for found in &unrecorded {
+        output::warning(&format!(
+            "there is no record of sandbox {}: {}; remove it and its files with: {}",
+            found.id,
+            printable(&found.error),
+            found.remove
+        ));
+    }
     if arguments.json {
-        output::json(&sandboxes)?;
+        let recorded = sandboxes.into_iter().map(ListedSandbox::Recorded);
+        let all: Vec<ListedSandbox> =
+            recorded.chain(unrecorded.into_iter().map(ListedSandbox::Unrecorded)).collect();
+        output::json(&all)?;
         return Ok(OK);
     }
-    if sandboxes.is_empty() && bad.is_empty() {
+    if sandboxes.is_empty() && bad.is_empty() && unrecorded.is_empty() {
         output::note("no sandboxes; create one with: palisade create NAME");
         return Ok(OK);
     }
@@ -47,12 +63,13 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
             ]
         })
         .chain(bad.iter().map(unreadable))
+        .chain(unrecorded.iter().map(unrecorded_row))
         .collect();
     output::data(&output::table(&["NAME", "STATE", "METHOD", "ENVIRONMENT", "AGE", "ID", ""], &rows))?;
     Ok(OK)
 }
 
-/// Shown with the others, so that nobody misses it.
+/// Shown with the others, so that it is not missed.
 fn unreadable(row: &BadRow) -> Vec<String> {
     let short: String = row.id.chars().take(8).collect();
     vec![
@@ -63,6 +80,18 @@ fn unreadable(row: &BadRow) -> Vec<String> {
         "-".into(),
         printable(&short),
         printable(&row.why),
+    ]
+}
+
+fn unrecorded_row(found: &UnrecordedSummary) -> Vec<String> {
+    vec![
+        printable(&found.name),
+        "unrecorded".into(),
+        found.method.map_or_else(|| "-".to_owned(), |method| method.to_string()),
+        "-".into(),
+        "-".into(),
+        found.id.short().to_owned(),
+        printable(&found.error),
     ]
 }
 

@@ -90,7 +90,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Start(arguments) => tidily(context, start::run(context, &arguments)).await,
         Command::Stop(arguments) => tidily(context, stop::run(context, &arguments)).await,
         Command::Rm(arguments) => tidily(context, rm::run(context, &arguments)).await,
-        Command::Ls(arguments) => ls::run(context, &arguments),
+        Command::Ls(arguments) => ls::run(context, &arguments).await,
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
         Command::Egress(arguments) => egress::run(context, &arguments).await,
         Command::Exec(arguments) => exec::run(context, arguments).await,

@@ -92,6 +92,11 @@ const INSIDE: &[Variable] = &[
         "PALISADE_SANDBOX_ID",
         "Only with `noop`: marks the processes of the sandbox, which nothing else holds together.",
     ),
+    variable(
+        "PALISADE_INSTANCE_ID",
+        "Only with `noop`: the installation whose sandbox it is, so that a copied state directory leaves the original's \
+         processes alone.",
+    ),
 ];
 
 const DEVELOPMENT: &[Variable] = &[

@@ -8,7 +8,7 @@ use crate::commands::doctor::Diagnosis;
 use crate::commands::sessions::Listed;
 use crate::commands::wrap::Shown;
 use palisade_config::Entry;
-use palisade_engine::{EgressEntry, GcItem, Inspection, Summary};
+use palisade_engine::{EgressEntry, GcItem, Inspection, ListedSandbox};
 use palisade_store::{StoredEvent, Trusted};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -42,7 +42,10 @@ fn outputs() -> Vec<Output> {
             "The sandbox of the worktree here: its slot, its services and their health.",
         ),
         output::<Vec<palisade_provision::SlotSummary>>("palisade slots", "Every slot that is taken."),
-        output::<Vec<Summary>>("palisade ls", "Every sandbox that can be read."),
+        output::<Vec<ListedSandbox>>(
+            "palisade ls",
+            "Every sandbox that can be read, and those of which there is no record.",
+        ),
         output::<Inspection>("palisade inspect", "All there is to know about one sandbox."),
         output::<Vec<Listed<'_>>>("palisade sessions", "The sessions of one sandbox."),
         output::<StoredEvent>("palisade logs", "One such object per line and event, oldest first."),
@@ -50,7 +53,10 @@ fn outputs() -> Vec<Output> {
             "palisade egress log",
             "Every destination the sandbox asked for, how it was decided, and how often.",
         ),
-        output::<Vec<GcItem>>("palisade gc", "What was done, or with `--dry-run` would be."),
+        output::<Vec<GcItem>>(
+            "palisade gc",
+            "What was done, or with `--dry-run` would be, and what is kept.",
+        ),
         output::<Diagnosis>("palisade doctor", "The selected method and what was found out about it."),
         output::<Vec<commands::env::ls::Listed<'_>>>(
             "palisade env ls",

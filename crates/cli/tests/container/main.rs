@@ -3,21 +3,28 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails panics")]
 
 mod adoption;
+mod connection;
 mod crashes;
 mod engine;
 mod faults;
 mod image;
 mod loopback;
+mod lost;
 mod parallel;
 mod proxy;
 mod remote;
 mod secrets;
 mod variables;
 
-/// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …
+/// `on_engines!(a, b)` makes the tests `docker::a`, `docker::b`, `podman::a`, …; what follows a semicolon is made for
+/// Docker alone, where both engines go through the same code.
 macro_rules! on_engines {
     ($($test:ident),+ $(,)?) => {
         on_engines!(@ docker: $($test),+);
+        on_engines!(@ podman: $($test),+);
+    };
+    ($($test:ident),+; $($docker:ident),+ $(,)?) => {
+        on_engines!(@ docker: $($test,)+ $($docker),+);
         on_engines!(@ podman: $($test),+);
     };
     (@ $method:ident: $($test:ident),+) => {

@@ -13,6 +13,12 @@ pub(crate) enum Mood {
     Passes,
     /// Connections are taken, and nothing is ever answered.
     Hangs,
+    /// What is answered is not HTTP.
+    Babbles,
+    /// An answer ends in the middle.
+    BreaksOff,
+    /// A request is read, and the connection is closed.
+    HangsUp,
     /// A request whose first line holds the words gets this for an answer; others pass.
     Refuses {
         words: &'static str,
@@ -60,9 +66,14 @@ impl Proxy {
         *self.shared.mood() = mood;
     }
 
-    /// Nobody listens any more, and all connections are cut.
+    /// No connection is taken any more, and all there are are cut.
     pub(crate) fn go_away(&self) {
         std::fs::remove_file(self.socket()).unwrap();
+        self.cut();
+    }
+
+    /// All connections are cut, and the next ones are taken.
+    pub(crate) fn cut(&self) {
         for end in self.shared.open.lock().unwrap().drain(..) {
             let _ = end.shutdown(Shutdown::Both);
         }
@@ -110,6 +121,11 @@ impl Shared {
                 // Until it is cut, or the client gives up.
                 while let Ok(1..) = client.read(&mut request) {}
             }
+            Mood::Babbles => drop(client.write_all(b"\x00\xffnot a word of HTTP\r\n\r\n")),
+            Mood::BreaksOff => {
+                drop(client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4096\r\n\r\n[{\"Id\":"));
+            }
+            Mood::HangsUp => {}
             Mood::Refuses { words, status, message } if line.contains(words) => {
                 let body = format!("{{\"message\":\"{message}\",\"cause\":\"{message}\"}}");
                 let _ = write!(

@@ -163,3 +163,24 @@ fn heavy_without_isolation_what_was_left_running_is_found_by_its_mark() {
     instance.run(["rm", "--force", "web"]).ok();
     assert_clean(&instance);
 }
+
+#[test]
+fn heavy_a_keeper_whose_socket_is_gone_is_told_with_a_way_on() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("web");
+    instance.shell("web", WORK).ok();
+    let dir = crate::support::row(&instance, "web").unwrap().spec.dir.unwrap();
+    std::fs::remove_file(dir.socket()).unwrap();
+    let refused = instance.shell("web", "true");
+    assert_eq!(
+        (refused.code, refused.stderr.as_str()),
+        (
+            1,
+            "error: the keeper of sandbox 'web' cannot be reached: No such file or directory (os error 2)\n\
+             hint: its files are kept; end what runs with: palisade stop web; then start it again\n"
+        )
+    );
+    instance.run(["stop", "--grace", "0", "web"]).ok();
+    starts_again_with_its_work(&instance);
+}

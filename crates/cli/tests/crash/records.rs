@@ -118,7 +118,14 @@ fn a_directory_without_a_record_is_not_ours_to_remove() {
     let stray = instance.state().join("sandboxes").join(foreign_id().as_str());
     std::fs::create_dir_all(stray.join("workspace")).unwrap();
     std::fs::write(stray.join("workspace/work"), "work").unwrap();
-    assert_eq!(collect(&instance), Vec::<String>::new());
+    let kept = format!(
+        "sandbox {} without a record: it has no description (directory {}): kept",
+        foreign_id(),
+        stray.display()
+    );
+    for arguments in [&["--dry-run"][..], &[], &[]] {
+        assert_eq!(gc(&instance, arguments), [kept.as_str()], "it is named every time");
+    }
     instance.run(["rm", "web"]).ok();
     assert_eq!(std::fs::read_to_string(stray.join("workspace/work")).unwrap(), "work");
 }

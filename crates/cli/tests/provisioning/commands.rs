@@ -268,16 +268,115 @@ fn a_port_that_somebody_has_is_left_to_them() {
 #[test]
 fn gc_gives_back_the_slot_of_a_worktree_that_somebody_removed() {
     requires!(docker, compose, git);
-    let project = wellness();
+    let project = Project::new(TWO, TWO_SERVICES);
+    project.op("printf secret");
     project.run(["impl", "ux/M1"]).ok();
     project.run(["impl", "ux/M2"]).ok();
     let stacks = project.stacks();
-    project.git("git worktree remove --force ../wellness-agent-impl-ux-M1");
-    assert_eq!(project.run(["gc", "--dry-run"]).ok().stdout, "slot wellness-agent-1: would be removed\n");
-    assert_eq!(project.run(["gc"]).ok().stdout, "slot wellness-agent-1: removed\n");
+    project.git("git worktree remove --force ../two-impl-ux-M1");
+    assert_eq!(project.run(["gc", "--dry-run"]).ok().stdout, "slot two-1: would be removed\n");
+    assert_eq!(project.run(["gc"]).ok().stdout, "slot two-1: removed\n");
     assert_eq!(left_of(&stacks[0]), [""; 0]);
+    assert_eq!(project.taken(), ["two-2"]);
+    assert_eq!(left_of(&stacks[1]).len(), 3, "two containers and a network of the other");
+}
+
+/// Whether a service's volume still holds what was written into it.
+fn data(stack: &str) -> String {
+    docker(&[
+        "run",
+        "--rm",
+        "--volume",
+        &format!("{stack}_data:/data"),
+        "palisade-services",
+        "cat",
+        "/data/row",
+    ])
+}
+
+#[test]
+fn gc_never_removes_the_data_of_services_and_follows_a_worktree_that_was_moved() {
+    requires!(docker, compose, git);
+    let project = wellness();
+    project.run(["impl", "ux/M1"]).ok();
+    let stack = project.stacks().remove(0);
+    docker(&["exec", &format!("{stack}-wellness-agent-1"), "sh", "-c", "echo precious > /data/row"]);
+
+    // Moved: git knows where to, and everything goes on there.
+    project.git("git worktree move ../wellness-agent-impl-ux-M1 ../moved");
+    let moved = project.worktree("moved");
+    let told = format!("slot wellness-agent-1, whose worktree was moved to {}: recovered\n", moved.display());
+    let would = told.replace(": recovered", ": would be recovered");
+    assert_eq!(project.run(["gc", "--dry-run"]).ok().stdout, would);
+    assert_eq!(project.run(["gc"]).ok().stdout, told);
+    assert_eq!(project.run(["gc"]).ok().stderr, "nothing to clean up\n");
+    let status = project.run_in(&moved, ["sandbox", "status", "--json"]).ok().json();
+    assert_eq!((status["state"].as_str(), status["slot"].as_u64()), (Some("running"), Some(1)));
+    assert_eq!(data(&stack), "precious\n");
+
+    // Not there, and git says nothing of it being gone: as with a disk that is not mounted.
+    let hidden = project.worktree("hidden");
+    std::fs::rename(&moved, &hidden).unwrap();
+    let kept = project.run(["gc", "--json"]).ok().json();
+    assert_eq!(kept[0]["action"], "kept", "{kept}");
+    assert!(kept[0]["what"].as_str().unwrap().contains("git still lists it at"), "{kept}");
+    assert_eq!(kept[0]["hint"], "remove it with all that is in it: palisade done ux/M1");
+    assert_eq!(project.taken(), ["wellness-agent-1"]);
+    assert_eq!(fetch(project.base + 1, "/api/v1/health"), "mine\n", "its services run on");
+    std::fs::rename(&hidden, &moved).unwrap();
+    assert_eq!(project.run(["gc"]).ok().stderr, "nothing to clean up\n");
+
+    // Gone: the services stop, and their data, the slot and its number stay until `done`.
+    project.git("git worktree remove --force ../moved");
+    for _ in 0..2 {
+        let kept = project.run(["gc"]).ok().stdout;
+        let expected = format!(
+            "slot wellness-agent-1, whose worktree is gone, with data in {stack}_data: kept; \
+             remove it with all that is in it: palisade done ux/M1\n"
+        );
+        assert_eq!(kept, expected);
+    }
+    assert_eq!(data(&stack), "precious\n");
+    assert!(!project.slots().join("wellness-agent-1/.env.secrets").exists());
+    project.run(["impl", "ux/M2"]).ok();
+    assert_eq!(project.taken(), ["wellness-agent-1", "wellness-agent-2"], "its number stays taken");
+    project.run(["done", "ux/M1"]).ok();
+    assert_eq!(left_of(&stack), [""; 0]);
     assert_eq!(project.taken(), ["wellness-agent-2"]);
-    assert_eq!(fetch(project.base + 2, "/api/v1/health"), "mine\n");
+}
+
+#[test]
+fn gc_believes_nothing_to_be_gone_where_git_cannot_be_asked() {
+    requires!(git);
+    let project = wellness();
+    project.op("echo '[ERROR] You are not currently signed in.' >&2; exit 1");
+    assert_eq!(project.run(["impl", "ux/M1"]).code, 5);
+    std::fs::rename(tree(&project), project.worktree("hidden")).unwrap();
+    std::fs::rename(project.root().join(".git"), project.root().join("git")).unwrap();
+    let kept = project.run(["gc", "--json"]).ok().json();
+    std::fs::rename(project.root().join("git"), project.root().join(".git")).unwrap();
+    std::fs::rename(project.worktree("hidden"), tree(&project)).unwrap();
+    assert_eq!(kept[0]["action"], "kept", "{kept}");
+    assert!(kept[0]["what"].as_str().unwrap().contains("git cannot be asked in"), "{kept}");
+    assert_eq!(project.taken(), ["wellness-agent-1"]);
+}
+
+#[test]
+fn done_follows_a_worktree_that_was_moved_and_loses_no_work_in_it() {
+    requires!(git);
+    let project = wellness();
+    project.op("echo '[ERROR] You are not currently signed in.' >&2; exit 1");
+    assert_eq!(project.run(["impl", "ux/M1"]).code, 5);
+    project.git("git worktree move ../wellness-agent-impl-ux-M1 ../moved");
+    let moved = project.worktree("moved");
+    std::fs::write(moved.join("new"), "new").unwrap();
+    let refused = project.run(["done", "ux/M1"]);
+    assert_eq!(refused.code, 7, "{}", refused.stderr);
+    assert!(refused.stderr.contains("untracked: new"), "{}", refused.stderr);
+    std::fs::remove_file(moved.join("new")).unwrap();
+    project.run(["done", "ux/M1"]).ok();
+    assert!(!moved.exists());
+    assert_eq!(project.git("git worktree list --porcelain | grep -c ^worktree"), "1");
 }
 
 #[test]
@@ -314,7 +413,8 @@ fn commands_outside_of_a_sandbox_say_so() {
     ] {
         let outcome = project.run(words.iter().copied());
         let expected = format!(
-            "error: {} is in no worktree of a sandbox\nhint: list them: palisade slots\n",
+            "error: {} is in no worktree of a sandbox\nhint: list them: palisade slots\n\
+             hint: a worktree that was moved is found again by: palisade gc\n",
             project.root().display()
         );
         assert_eq!((outcome.code, outcome.stderr), (6, expected), "{words:?}");

@@ -5,6 +5,7 @@ use super::{Heard, When};
 use crate::engine::Engine;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
+use crate::keeper_home::KeeperHome;
 use palisade_core::printable;
 use palisade_protocol::client::{Client, ClientError, StreamEvent};
 use palisade_protocol::{Changes, ChangesRequest, Open, Refusal, Report};
@@ -25,11 +26,17 @@ enum Answer {
 
 impl Engine {
     /// As a client of this keeper's own socket, like any other: what the guest says goes through the same checks.
-    pub(super) async fn listen(&self, row: &Row, when: When, tell: Sender<Heard>) -> Infallible {
+    pub(super) async fn listen(
+        &self,
+        row: &Row,
+        home: &KeeperHome,
+        when: When,
+        tell: Sender<Heard>,
+    ) -> Infallible {
         let mut known = None;
         let mut client = None;
         loop {
-            let pause = match self.ask(row, when, known, &mut client).await {
+            let pause = match self.ask(row, home, when, known, &mut client).await {
                 Ok(Answer::Changes(now)) => {
                     for news in news(known, now) {
                         // Whoever listens outlives this.
@@ -57,12 +64,13 @@ impl Engine {
     async fn ask(
         &self,
         row: &Row,
+        home: &KeeperHome,
         when: When,
         known: Option<Changes>,
         client: &mut Option<(Client, Vec<u8>)>,
     ) -> Result<Answer, ClientError> {
         if client.is_none() {
-            *client = Some(self.own_client(row).await?);
+            *client = Some(self.own_client(row, home).await?);
         }
         let Some((client, repository)) = client else { return Err(ClientError::Closed) };
         let request = ChangesRequest {
@@ -81,11 +89,10 @@ impl Engine {
         Err(ClientError::Closed)
     }
 
-    async fn own_client(&self, row: &Row) -> Result<(Client, Vec<u8>), ClientError> {
+    async fn own_client(&self, row: &Row, home: &KeeperHome) -> Result<(Client, Vec<u8>), ClientError> {
         let other = |error: String| ClientError::from(std::io::Error::other(error));
         let backend = self.backend(row.spec.method).map_err(|error| other(error.to_string()))?;
-        let dir = row.spec.dir.as_ref().ok_or(ClientError::Closed)?;
-        let stream = socket::connect(dir.path(), SOCKET).await?;
+        let stream = socket::connect(home.dir().path(), SOCKET).await?;
         let (client, _) = Client::connect(stream).await?;
         Ok((client, backend.layout(&row.spec).workspace.into_bytes()))
     }

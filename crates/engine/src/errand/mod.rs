@@ -10,6 +10,8 @@ mod process;
 
 use crate::engine::Engine;
 use crate::keeper::Pulse;
+use crate::keeper_home::KeeperHome;
+use palisade_core::SandboxSpec;
 use palisade_store::Row;
 use planner::{Heard, Plan, Planner};
 use process::Running;
@@ -40,19 +42,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Runs a sandbox's errands while it is kept, and looks again at what they are whenever it is told to.
-    pub(crate) async fn run_errands(&self, row: &Row, pulse: &Pulse) -> Infallible {
+    pub(crate) async fn run_errands(&self, row: &Row, home: &KeeperHome, pulse: &Pulse) -> Infallible {
+        // The sandbox's own files, wherever its directory is by now.
+        let held = Row { spec: SandboxSpec { dir: Some(home.dir()), ..row.spec.clone() }, ..row.clone() };
         loop {
-            match (self.config.errand)(row) {
-                Some(errand) => self.attend(row, &errand, pulse).await,
+            match (self.config.errand)(&held) {
+                Some(errand) => self.attend(row, home, &errand, pulse).await,
                 None => pulse.ordered().await,
             }
         }
     }
 
     /// Until there are new orders; an errand that is under way is finished first.
-    async fn attend(&self, row: &Row, errand: &Errand, pulse: &Pulse) {
+    async fn attend(&self, row: &Row, home: &KeeperHome, errand: &Errand, pulse: &Pulse) {
         let (tell, mut heard) = mpsc::channel(8);
-        let listening = self.listen(row, errand.when, tell);
+        let listening = self.listen(row, home, errand.when, tell);
         tokio::pin!(listening);
         let mut planner = Planner::new(errand.when);
         let mut running: Option<Running> = None;
@@ -63,7 +67,10 @@ impl Engine {
                 && !ordered
             {
                 planner.begun(Instant::now());
-                match Running::start(errand, row.id(), trigger) {
+                let started = self
+                    .environment_of(home)
+                    .and_then(|environment| Running::start(errand, row.id(), trigger, environment));
+                match started {
                     Ok(started) => running = Some(started),
                     Err(error) => {
                         tracing::warn!(%error, "an errand could not be started");
@@ -88,6 +95,13 @@ impl Engine {
                 () = reached(plan) => {}
             }
         }
+    }
+
+    /// What a process needs to find a state directory that was moved since this one began; nothing when it was not.
+    fn environment_of(&self, home: &KeeperHome) -> std::io::Result<Vec<(OsString, OsString)>> {
+        let Some(state) = home.moved_to() else { return Ok(Vec::new()) };
+        let found = (self.config.environment_of_state)(&state);
+        found.ok_or_else(|| std::io::Error::other(format!("the state directory was moved to {state}")))
     }
 }
 

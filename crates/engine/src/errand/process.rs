@@ -3,6 +3,7 @@
 use super::Errand;
 use palisade_core::{SandboxId, SyncTrigger};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -19,13 +20,20 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(errand: &Errand, id: &SandboxId, trigger: SyncTrigger) -> std::io::Result<Self> {
+    /// In the keeper's own environment, with `environment` on top.
+    pub(super) fn start(
+        errand: &Errand,
+        id: &SandboxId,
+        trigger: SyncTrigger,
+        environment: Vec<(OsString, OsString)>,
+    ) -> std::io::Result<Self> {
         let (program, arguments) =
             errand.command.split_first().ok_or_else(|| std::io::Error::other("it has no command"))?;
         tracing::debug!(%trigger, "an errand begins");
         let child = Command::new(program)
             .args(arguments)
             .args([id.as_str(), trigger.as_str()])
+            .envs(environment)
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

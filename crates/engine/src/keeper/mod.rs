@@ -34,7 +34,7 @@ pub struct KeeperConfig {
     /// From [`socket::bind`].
     pub listener: UnixListener,
     /// What [`KeeperVerb::Status`](palisade_protocol::KeeperVerb::Status) answers.
-    pub status_json: Box<dyn Fn() -> String + Send + Sync>,
+    pub status_json: Arc<dyn Fn() -> String + Send + Sync>,
     /// Only this user, and root, may connect.
     pub allowed_uid: u32,
     /// Resolves when the process is told to end, see [`terminate_signal`].
@@ -42,7 +42,7 @@ pub struct KeeperConfig {
     /// Answers the streams that the guest asks for; without it they are refused.
     pub door: Option<Door>,
     /// Called with the name of a session that has just started, before its client knows. It must not wait.
-    pub session_started: Box<dyn Fn(&str) + Send + Sync>,
+    pub session_started: Arc<dyn Fn(&str) + Send + Sync>,
     /// Told of what passes.
     pub pulse: Arc<Pulse>,
 }
@@ -139,11 +139,9 @@ impl Keeper {
     }
 
     /// Serves clients until there is a reason to end. From then on no new client is taken; those that are there
-    /// stay until the [`Closing`] is done.
-    pub async fn serve(self, config: KeeperConfig) -> (KeeperEnd, Closing) {
-        let KeeperConfig { listener, status_json, allowed_uid, terminate, door, session_started, pulse } =
-            config;
-        let router = Arc::new(Router::new(status_json, door, session_started, pulse, self.asked));
+    /// stay until the [`Closing`] is done. With the same configuration, another guest's connection may be served after it.
+    pub async fn serve(self, config: &mut KeeperConfig) -> (KeeperEnd, Closing) {
+        let router = Arc::new(Router::new(config, self.asked));
         // Cuts everybody off even if this future is dropped half-way.
         let closing = Closing { router: Arc::clone(&router) };
         let (reader, writer) = tokio::io::split(self.guest);
@@ -153,15 +151,27 @@ impl Keeper {
             let _ = writing.to_guest.drain(writer).await;
         });
         tokio::spawn(read_guest(Arc::clone(&router), reader, self.decoder));
-        let end = tokio::select! {
-            end = router.ended() => end,
-            () = terminate => {
-                router.terminate();
-                router.ended().await
-            }
-            () = accept(&router, &listener, allowed_uid, &self.welcome.build) => KeeperEnd::TerminateSignal,
-        };
-        (end, closing)
+        (until_end(&router, config, &self.welcome.build).await, closing)
+    }
+}
+
+/// Serves clients while there is no connection to the guest: they are told why, and may ask for the status and for a
+/// stop. Whether a stop can be had is for the caller to find out, see [`Closing::refuse_stop`].
+pub async fn serve_without_guest(config: &mut KeeperConfig, reason: &str) -> (KeeperEnd, Closing) {
+    let router = Arc::new(Router::without_guest(config, reason.to_owned()));
+    let closing = Closing { router: Arc::clone(&router) };
+    (until_end(&router, config, "").await, closing)
+}
+
+async fn until_end(router: &Arc<Router>, config: &mut KeeperConfig, build: &str) -> KeeperEnd {
+    let KeeperConfig { listener, allowed_uid, terminate, .. } = config;
+    tokio::select! {
+        end = router.ended() => end,
+        () = terminate => {
+            router.terminate();
+            router.ended().await
+        }
+        () = accept(router, listener, *allowed_uid, build) => KeeperEnd::TerminateSignal,
     }
 }
 
@@ -213,12 +223,23 @@ impl std::fmt::Debug for Closing {
 }
 
 impl Closing {
+    /// For a sandbox that has ended while no client was served.
+    pub(crate) fn without_clients(config: &KeeperConfig) -> Self {
+        Self { router: Arc::new(Router::without_guest(config, String::new())) }
+    }
+
     /// Tells the guest to end everything inside, and waits until it is gone; says whether it went in time. Until
     /// then clients still get output and exit codes.
     pub async fn shut_guest_down(&self, grace_ms: u32) -> bool {
         self.router.shut_guest_down(grace_ms);
         let patience = Duration::from_millis(grace_ms.into()) + MARGIN;
         tokio::time::timeout(patience, self.router.guest_gone()).await.is_ok()
+    }
+
+    /// When the sandbox cannot be stopped: tells those who asked why, and lets every client go.
+    pub async fn refuse_stop(self, reason: &str) {
+        self.router.refuse_stops(reason);
+        let _ = tokio::time::timeout(MARGIN, self.router.clients_gone()).await;
     }
 
     /// When the sandbox is stopped for good: tells those who asked, and lets every client's last frames out.

@@ -8,9 +8,9 @@
 //! - No call here waits. Clients wait for room towards the guest before they come; a client that lets more pile
 //!   up than its cap is cut off.
 
-use super::KeeperEnd;
 use super::pulse::Pulse;
 use super::route::{Next, Route};
+use super::{KeeperConfig, KeeperEnd};
 use palisade_protocol::client::{self as stream, Bearer, ClientError, Door, Incoming, StreamState};
 use palisade_protocol::frame::{Kind, MAX_FROM_GUEST};
 use palisade_protocol::message::{accepted_frame, reset_frame, shutdown_frame};
@@ -38,10 +38,12 @@ pub(super) struct Router {
     routes: Mutex<Routes>,
     /// The keeper's end, the guest's, or a client's departure.
     changed: Notify,
-    status_json: Box<dyn Fn() -> String + Send + Sync>,
+    status_json: Arc<dyn Fn() -> String + Send + Sync>,
     door: Option<Door>,
-    session_started: Box<dyn Fn(&str) + Send + Sync>,
+    session_started: Arc<dyn Fn(&str) + Send + Sync>,
     pulse: Arc<Pulse>,
+    /// Why there is no connection to the guest, while there is none.
+    absence: Option<String>,
 }
 
 impl std::fmt::Debug for Router {
@@ -73,11 +75,19 @@ struct Routes {
     peer: StreamId,
     /// The streams that the guest asked for and that have not ended.
     outward: HashMap<StreamId, Arc<StreamState>>,
-    /// Streams of clients that wait for the sandbox to have stopped.
-    stops: Vec<(ClientId, StreamId)>,
+    /// Streams of clients that wait for the sandbox to have stopped, and whether they were told that it will be.
+    stops: Vec<(ClientId, StreamId, Promise)>,
     guest_gone: bool,
     end: Option<KeeperEnd>,
     closed: bool,
+}
+
+/// What a client that asked for a stop was told so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Promise {
+    Accepted,
+    /// It is not known yet whether the sandbox can be stopped.
+    None,
 }
 
 struct Client {
@@ -89,22 +99,23 @@ struct Client {
 
 impl Router {
     /// `opened` streams were opened at the guest before.
-    pub(super) fn new(
-        status_json: Box<dyn Fn() -> String + Send + Sync>,
-        door: Option<Door>,
-        session_started: Box<dyn Fn(&str) + Send + Sync>,
-        pulse: Arc<Pulse>,
-        opened: u32,
-    ) -> Self {
+    pub(super) fn new(config: &KeeperConfig, opened: u32) -> Self {
         Self {
             to_guest: Outbox::new(GUEST_QUEUE),
             routes: Mutex::new(Routes { opened, ..Routes::default() }),
             changed: Notify::new(),
-            status_json,
-            door,
-            session_started,
-            pulse,
+            status_json: Arc::clone(&config.status_json),
+            door: config.door.clone(),
+            session_started: Arc::clone(&config.session_started),
+            pulse: Arc::clone(&config.pulse),
+            absence: None,
         }
+    }
+
+    /// Without a guest: only what the keeper answers itself is answered, and the rest is refused with this reason.
+    pub(super) fn without_guest(config: &KeeperConfig, absence: String) -> Self {
+        let routes = Mutex::new(Routes { guest_gone: true, ..Routes::default() });
+        Self { absence: Some(absence), routes, ..Self::new(config, 0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Routes> {
@@ -192,17 +203,20 @@ impl Router {
                 _ => refuse(RefusalCode::Failed, "the status is too long to be sent"),
             },
             Open::Keeper(KeeperVerb::Stop { grace_ms }) => {
-                outbox.push(|out| accepted_frame(stream).encode(out));
-                routes.stops.push((id, stream));
+                let promise = if self.absence.is_none() { Promise::Accepted } else { Promise::None };
+                if promise == Promise::Accepted {
+                    outbox.push(|out| accepted_frame(stream).encode(out));
+                }
+                routes.stops.push((id, stream, promise));
                 routes.end.get_or_insert(KeeperEnd::StopAsked { grace_ms });
                 self.changed.notify_waiters();
             }
             Open::Keeper(KeeperVerb::StopIfUnused { .. }) if is_used_by_others => {
                 refuse(RefusalCode::Exists, "another client uses the sandbox");
             }
-            Open::Keeper(KeeperVerb::StopIfUnused { grace_ms }) => {
+            Open::Keeper(KeeperVerb::StopIfUnused { grace_ms }) if self.absence.is_none() => {
                 outbox.push(|out| accepted_frame(stream).encode(out));
-                routes.stops.push((id, stream));
+                routes.stops.push((id, stream, Promise::Accepted));
                 routes.end.get_or_insert(KeeperEnd::StopAsked { grace_ms });
                 self.changed.notify_waiters();
             }
@@ -214,6 +228,9 @@ impl Router {
                 self.pulse.give_orders();
             }
             Open::Outward { .. } => refuse(RefusalCode::Forbidden, "only a sandbox opens streams outward"),
+            _ if self.absence.is_some() => {
+                refuse(RefusalCode::Failed, self.absence.as_deref().unwrap_or_default())
+            }
             _ if stopping => refuse(RefusalCode::Failed, "the sandbox is stopping"),
             _ if streams >= MAX_STREAMS => {
                 refuse(RefusalCode::Limit, "too many streams are open in this sandbox")
@@ -341,9 +358,26 @@ impl Router {
     /// Tells those who asked for the stop that it is done, and lets everybody's last frames out.
     pub(super) fn dismiss_clients(&self) {
         let mut routes = self.lock();
-        for (client, stream) in std::mem::take(&mut routes.stops) {
+        for (client, stream, promise) in std::mem::take(&mut routes.stops) {
             if let Some(client) = routes.clients.get(&client) {
-                client.outbox.push(|out| Exit::Code(0).frame(stream).encode(out));
+                client.outbox.push(|out| {
+                    if promise == Promise::None {
+                        accepted_frame(stream).encode(out);
+                    }
+                    Exit::Code(0).frame(stream).encode(out);
+                });
+            }
+        }
+        routes.clients.values().for_each(|client| client.outbox.finish());
+    }
+
+    /// Tells those who asked for the stop that it cannot be done, and why.
+    pub(super) fn refuse_stops(&self, reason: &str) {
+        let mut routes = self.lock();
+        for (client, stream, _) in std::mem::take(&mut routes.stops) {
+            if let Some(client) = routes.clients.get(&client) {
+                let refusal = Refusal::new(RefusalCode::Failed, 0, reason);
+                client.outbox.push(|out| refusal.frame(stream).encode(out));
             }
         }
         routes.clients.values().for_each(|client| client.outbox.finish());

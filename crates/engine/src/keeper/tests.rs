@@ -94,12 +94,12 @@ async fn scene() -> Scene {
     });
     let (terminate, terminated) = oneshot::channel::<()>();
     let pulse = Arc::new(Pulse::default());
-    let config = KeeperConfig {
+    let mut config = KeeperConfig {
         pulse: Arc::clone(&pulse),
         door: None,
-        session_started: Box::new(|_| ()),
+        session_started: Arc::new(|_| ()),
         listener: bind(&dir, "keeper.sock").await.unwrap(),
-        status_json: Box::new(|| "{\"state\":\"running\"}".into()),
+        status_json: Arc::new(|| "{\"state\":\"running\"}".into()),
         allowed_uid: rustix::process::getuid().as_raw(),
         terminate: Box::pin(async {
             if terminated.await.is_err() {
@@ -107,7 +107,8 @@ async fn scene() -> Scene {
             }
         }),
     };
-    let serving = tokio::spawn(keeper.unwrap().serve(config));
+    let keeper = keeper.unwrap();
+    let serving = tokio::spawn(async move { keeper.serve(&mut config).await });
     Scene { guest, serving, terminate: Some(terminate), pulse, dir, _temp: temp }
 }
 
@@ -432,6 +433,61 @@ async fn a_stop_lets_everybody_hear_the_end_before_it_is_confirmed() {
     assert_eq!(work.next().await.unwrap(), Some(StreamEvent::Exit(Exit::Signal(15))));
     assert_eq!(stop.next().await.unwrap(), Some(StreamEvent::Exit(Exit::Code(0))));
     assert!(matches!(worker.closed().await, ClientError::Closed));
+}
+
+/// A keeper that has lost its guest's connection, and where it listens.
+async fn lost() -> (KeeperConfig, HostPath, TempDir) {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = HostPath::new(temp.path()).unwrap();
+    let config = KeeperConfig {
+        pulse: Arc::new(Pulse::default()),
+        door: None,
+        session_started: Arc::new(|_| ()),
+        listener: bind(&dir, "keeper.sock").await.unwrap(),
+        status_json: Arc::new(|| "{}".into()),
+        allowed_uid: rustix::process::getuid().as_raw(),
+        terminate: Box::pin(std::future::pending()),
+    };
+    (config, dir, temp)
+}
+
+#[tokio::test]
+async fn without_its_guest_a_keeper_says_why_and_promises_no_stop() {
+    let (mut config, dir, _temp) = lost().await;
+    for stopped in [false, true] {
+        let serving = super::serve_without_guest(&mut config, "the engine is away");
+        let asking = async {
+            let (client, _) = Client::connect(connect(&dir, "keeper.sock").await.unwrap()).await.unwrap();
+            let (_sender, mut refused) = client.open(Open::Exec(exec("true"))).await.unwrap();
+            let Ok(Some(StreamEvent::Refused(refusal))) = refused.next().await else { panic!("refused") };
+            assert_eq!(refusal.text, "the engine is away");
+            let (_sender, mut status) = client.open(Open::Keeper(KeeperVerb::Status)).await.unwrap();
+            assert_eq!(status.next().await.unwrap(), Some(StreamEvent::Accepted));
+            let stop = client.open(Open::Keeper(KeeperVerb::Stop { grace_ms: 9 })).await.unwrap();
+            (client, stop)
+        };
+        let ((end, closing), (_client, (_sender, mut stop))) = tokio::join!(serving, asking);
+        assert_eq!(end, KeeperEnd::StopAsked { grace_ms: 9 });
+        let told = async {
+            match stop.next().await.unwrap() {
+                Some(StreamEvent::Refused(refusal)) => (false, refusal.text),
+                Some(StreamEvent::Accepted) => {
+                    assert_eq!(stop.next().await.unwrap(), Some(StreamEvent::Exit(Exit::Code(0))));
+                    (true, String::new())
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let ending = async {
+            match stopped {
+                true => closing.finish().await,
+                false => closing.refuse_stop("nobody answers").await,
+            }
+        };
+        let (told, ()) = tokio::join!(told, ending);
+        let expected = if stopped { (true, String::new()) } else { (false, "nobody answers".to_owned()) };
+        assert_eq!(told, expected);
+    }
 }
 
 #[tokio::test]

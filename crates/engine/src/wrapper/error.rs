@@ -22,7 +22,7 @@ pub enum WrapperError {
     Changed(String),
     #[error("the wrapper {0} is running")]
     Running(String),
-    #[error("this wrapper has been removed")]
+    #[error("this wrapper has been removed, or its state directory was moved")]
     Removed,
     #[error("the wrapper's record {path} cannot be used: {reason}")]
     Unreadable { path: String, reason: String },
@@ -69,7 +69,12 @@ impl Diagnostic for WrapperError {
                 "remove the file by hand; then `palisade wrap --rm` removes the wrapper's record"
             }
             Self::Running(_) => "end what runs in it first",
-            Self::Removed => "make it again with: palisade wrap",
+            Self::Removed => {
+                return vec![
+                    "after a move, have the wrappers follow it with: palisade wrap --ls".into(),
+                    "or make it again with: palisade wrap".into(),
+                ];
+            }
             Self::Unreadable { .. } => "remove its directory, and make the wrapper again with: palisade wrap",
         };
         vec![hint.to_owned()]

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// In a wrapper's own directory: the script, unless it stands elsewhere.
-const SCRIPT: &str = "bin";
+pub(super) const SCRIPT: &str = "bin";
 
 #[derive(Debug, Clone)]
 pub struct WrapRequest {

@@ -113,7 +113,7 @@ impl Engine {
                 if !dry_run {
                     discard(&place)?;
                 }
-                Ok(Some(GcItem { what, action }))
+                Ok(Some(GcItem::new(what, action)))
             })
             .collect()
     }

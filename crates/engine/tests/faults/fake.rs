@@ -1,8 +1,9 @@
 //! A backend that does nothing but remember what it was asked, and fails or hangs where a test wants it to.
 
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Foundation, HostIdentity, HostPath, Lasting, Layout,
-    Leftover, Liveness, Method, Policy, Preflight, SandboxDir, SandboxId, SandboxName, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, Foundation, HostIdentity, HostPath, Lasting,
+    Layout, Leftover, LeftoverLabels, Liveness, Method, Policy, Preflight, SandboxDir, SandboxId,
+    SandboxName, SandboxSpec, Stream,
 };
 use palisade_engine::{
     ArchiveCause, ArchivedWork, BackendProvider, Connection, CreateRequest, Engine, EngineConfig,
@@ -28,6 +29,11 @@ pub(crate) struct Fake {
     /// Of a call, or of a call for one sandbox: `stop`, `stop web`. `handshake` is the guest's own.
     faults: Mutex<Vec<(String, Fault)>>,
     leftovers: Mutex<Vec<Leftover>>,
+    capabilities: Mutex<Vec<Capability>>,
+    pub(crate) used: std::sync::atomic::AtomicBool,
+    guests: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// What it says of whether a sandbox runs.
+    pub(crate) ended: std::sync::atomic::AtomicBool,
     /// Ends of streams to guests that say nothing.
     silent: Mutex<Vec<DuplexStream>>,
 }
@@ -47,8 +53,29 @@ impl Fake {
     }
 
     pub(crate) fn leave(&self, key: &str, sandbox: Option<(SandboxId, Lasting)>) {
-        let leftover = Leftover { what: format!("thing {key}"), sandbox, key: key.into() };
-        self.leftovers.lock().unwrap().push(leftover);
+        self.leave_as(key, sandbox, false, None);
+    }
+
+    /// As [`Fake::leave`], of something in which processes run, or that says what it belongs to.
+    pub(crate) fn leave_as(
+        &self,
+        key: &str,
+        sandbox: Option<(SandboxId, Lasting)>,
+        is_running: bool,
+        says: Option<LeftoverLabels>,
+    ) {
+        let leftover = Leftover::of_process(format!("thing {key}"), key.into());
+        self.leftovers.lock().unwrap().push(Leftover { sandbox, is_running, says, ..leftover });
+    }
+
+    /// Cuts the connections to all guests.
+    pub(crate) fn cut(&self) {
+        self.guests.lock().unwrap().drain(..).for_each(|guest| guest.abort());
+    }
+
+    /// From now on it is an engine: sandboxes outlive their keepers.
+    pub(crate) fn become_engine(&self) {
+        self.capabilities.lock().unwrap().push(Capability::OutlivesKeeper);
     }
 
     fn fault_of(&self, call: &str, name: &str) -> Option<Fault> {
@@ -99,7 +126,7 @@ impl Backend for Fake {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities(Vec::new())
+        Capabilities(self.capabilities.lock().unwrap().clone())
     }
 
     fn preflight(&self) -> BoxFuture<'_, Preflight> {
@@ -122,7 +149,7 @@ impl Backend for Fake {
             self.asked("connect", spec).await?;
             let (near, far) = duplex(64 * 1024);
             match self.fault_of("handshake", "") {
-                None => drop(tokio::spawn(polite_guest(far))),
+                None => self.guests.lock().unwrap().push(tokio::spawn(polite_guest(far))),
                 Some(Fault::Fail) => drop(far),
                 Some(Fault::Hang) => self.silent.lock().unwrap().push(far),
             }
@@ -165,11 +192,36 @@ impl Backend for Fake {
     }
 
     fn inspect<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>> {
-        Box::pin(async { Ok(Liveness { running: true, detail: None, limits: Vec::new() }) })
+        Box::pin(async {
+            let running = !self.ended.load(std::sync::atomic::Ordering::Relaxed);
+            match self.fault_of("inspect", "") {
+                None => Ok(Liveness { running, detail: None, limits: Vec::new() }),
+                Some(Fault::Fail) => Err(BackendError::Unavailable {
+                    method: Method::Bwrap,
+                    reason: "nobody answers".into(),
+                    fix: "start it".into(),
+                }),
+                Some(Fault::Hang) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn use_note(&self) -> Option<HostPath> {
+        let used = self.used.load(std::sync::atomic::Ordering::Relaxed);
+        used.then(|| HostPath::new("/state/used").unwrap())
     }
 
     fn leftovers<'a>(&'a self, _owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
-        Box::pin(async { Ok(self.leftovers.lock().unwrap().clone()) })
+        Box::pin(async {
+            match self.fault_of("leftovers", "") {
+                None => Ok(self.leftovers.lock().unwrap().clone()),
+                Some(_) => Err(BackendError::Unavailable {
+                    method: Method::Bwrap,
+                    reason: "nobody answers".into(),
+                    fix: "start it".into(),
+                }),
+            }
+        })
     }
 
     fn discard<'a>(&'a self, leftover: &'a Leftover) -> BoxFuture<'a, Result<(), BackendError>> {
@@ -243,6 +295,7 @@ impl Scene {
             keeper_command: ["/bin/sh", "-c", keeper, "keeper"].map(OsString::from).to_vec(),
             keeper_environment: Box::new(move || vec![("REPORT".into(), report.clone().into())]),
             errand: Box::new(|_| None),
+            environment_of_state: Box::new(|_| None),
             backends: Box::new(Provider(Arc::clone(&self.fake))),
             unsaved_work: Arc::new(NoWork),
             tell: Box::new(|_| {}),

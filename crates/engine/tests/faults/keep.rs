@@ -4,6 +4,9 @@ use crate::fake::{Fault, Scene};
 use palisade_core::State;
 use palisade_engine::EngineError;
 use palisade_host::process;
+use palisade_protocol::client::{Client, StreamEvent};
+use palisade_protocol::{KeeperVerb, Open};
+use std::time::Duration;
 
 /// A sandbox in the state in which its keeper is started.
 async fn starting(scene: &Scene) {
@@ -97,4 +100,96 @@ async fn of_two_keepers_the_second_leaves_the_first_alone() {
     assert_eq!(scene.fake.calls(), Vec::<String>::new());
     let now = scene.row("web").unwrap();
     assert_eq!((now.state, now.keeper), (State::Starting, Some(process::this_process())));
+}
+
+/// A sandbox of an engine, whose keeper lives in this very process; `act` says what happens to it.
+async fn kept<T>(scene: &Scene, act: impl AsyncFnOnce() -> T) -> (Result<(), EngineError>, T) {
+    scene.fake.become_engine();
+    starting(scene).await;
+    let engine = scene.engine();
+    let acting = async {
+        becomes(scene, "running", None).await;
+        act().await
+    };
+    let mut report = Vec::new();
+    let kept = tokio::join!(engine.keep("web", &mut report), acting);
+    scene.fake.heal();
+    kept
+}
+
+/// Waits for a state, and for what is wrong with it.
+async fn becomes(scene: &Scene, state: &str, error: Option<&str>) {
+    let is = |(found, why): (String, Option<String>)| match error {
+        None => found == state && why.is_none(),
+        Some(error) => found == state && why.is_some_and(|why| why.contains(error)),
+    };
+    while !is(scene.state("web")) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn ask_to_stop(scene: &Scene) -> Option<String> {
+    let dir = scene.row("web").unwrap().spec.dir.unwrap();
+    let stream = palisade_engine::keeper::socket::connect(dir.path(), "keeper.sock").await.unwrap();
+    let (client, _) = Client::connect(stream).await.unwrap();
+    let (_sender, mut receiver) = client.open(Open::Keeper(KeeperVerb::Stop { grace_ms: 0 })).await.unwrap();
+    while let Ok(Some(event)) = receiver.next().await {
+        if let StreamEvent::Refused(refusal) = event {
+            return Some(refusal.text);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_is_tried_again_until_the_engine_says_that_it_is_over() {
+    let scene = Scene::new();
+    let (kept, ()) = kept(&scene, async || {
+        scene.fake.cut();
+        becomes(&scene, "running", Some("is lost")).await;
+        becomes(&scene, "running", None).await;
+        // Nobody can be asked: nothing is claimed, and a stop is refused.
+        scene.fake.fault("inspect", Fault::Fail);
+        scene.fake.cut();
+        becomes(&scene, "running", Some("is lost")).await;
+        let refused = ask_to_stop(&scene).await;
+        assert_eq!(refused.as_deref(), Some("method 'bwrap' cannot be used: nobody answers"));
+        assert_eq!(scene.state("web").0, "running");
+        scene.fake.heal();
+        becomes(&scene, "running", None).await;
+        scene.fake.ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        scene.fake.cut();
+    })
+    .await;
+    kept.unwrap();
+    let why = "the guest is gone: the connection to the sandbox was closed";
+    assert_eq!(scene.state("web"), ("error".into(), Some(why.into())));
+    let calls = scene.fake.calls();
+    assert_eq!(calls.last().map(String::as_str), Some("stop web"), "{calls:?}");
+    assert_eq!(calls.iter().filter(|call| *call == "connect web").count(), 3, "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_stop_that_the_engine_does_not_confirm_is_not_recorded() {
+    let scene = Scene::new();
+    let (kept, refused) = kept(&scene, async || {
+        scene.fake.fault("stop", Fault::Fail);
+        ask_to_stop(&scene).await
+    })
+    .await;
+    assert_eq!(kept.unwrap_err().to_string(), "stop web: no luck");
+    assert_eq!(refused, None, "the guest was told to leave");
+    assert_eq!(scene.state("web").0, "stopping", "what came of it is for the next command to find out");
+}
+
+#[tokio::test]
+async fn a_start_that_fails_is_recorded_although_the_engine_does_not_confirm_its_end() {
+    let scene = Scene::new();
+    scene.fake.become_engine();
+    starting(&scene).await;
+    scene.fake.fault("start", Fault::Fail);
+    scene.fake.fault("stop", Fault::Fail);
+    let (_, report) = keep(&scene).await;
+    assert_eq!(report["message"], "start web: no luck");
+    assert_eq!(scene.state("web"), ("error".into(), Some("start web: no luck".into())));
 }

@@ -50,8 +50,8 @@ async fn a_dead_lease_has_everything_of_the_dead_put_in_order_and_is_gone() {
     scene.store().transition(row.id(), State::Starting, None, 0).unwrap();
     lease_of(&scene, &process::label(&dead), &dead.boot);
     let told = [
-        GcItem { what: "interrupted create of sandbox half".into(), action: GcAction::Undone },
-        GcItem { what: "sandbox web without a keeper".into(), action: GcAction::Recovered },
+        GcItem::new("interrupted create of sandbox half", GcAction::Undone),
+        GcItem::new("sandbox web without a keeper", GcAction::Recovered),
     ];
     assert_eq!(scene.engine().tidy().await, told);
     assert_eq!((scene.row("half"), leases(&scene)), (None, Vec::new()));

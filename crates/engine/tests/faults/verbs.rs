@@ -172,3 +172,47 @@ async fn a_keeper_that_hangs_is_killed_and_the_sandbox_put_in_order() {
     );
     keeper.wait().unwrap();
 }
+
+#[tokio::test]
+async fn what_runs_and_finds_no_other_keeper_is_stopped_without_one_and_never_unasked() {
+    let scene = Scene::new();
+    scene.fake.become_engine();
+    let row = scene.created("web").await;
+    let store = scene.store();
+    store.transition(row.id(), State::Starting, None, 0).unwrap();
+    assert!(store.adopt(row.id(), &dead_process()).unwrap());
+    store.transition(row.id(), State::Running, None, 0).unwrap();
+    // Here every keeper ends at once.
+    for _ in 0..2 {
+        let refused = scene.engine().start("web").await.unwrap_err();
+        assert_eq!(refused.code(), "keeper-failed");
+        assert_eq!((scene.fake.calls(), scene.state("web").0), (Vec::new(), "running".into()));
+    }
+    scene.fake.fault("stop", Fault::Fail);
+    assert_eq!(
+        scene.engine().stop("web", Duration::ZERO).await.unwrap_err().to_string(),
+        "stop web: no luck"
+    );
+    assert_eq!(scene.state("web").0, "stopping", "the engine has not said that it is done");
+    scene.fake.heal();
+    scene.fake.calls();
+    scene.fake.ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    scene.engine().stop("web", Duration::ZERO).await.unwrap();
+    assert_eq!((scene.fake.calls(), scene.state("web").0), (vec!["stop web".to_owned()], "stopped".into()));
+}
+
+#[tokio::test]
+async fn whether_a_sandbox_of_an_engine_runs_is_for_the_engine_to_say() {
+    let scene = Scene::new();
+    scene.created("web").await;
+    scene.fake.become_engine();
+    // The record says that it was never started.
+    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Now);
+    assert_eq!((scene.fake.calls(), scene.state("web").0), (vec!["stop web".to_owned()], "stopped".into()));
+    scene.fake.fault("inspect", Fault::Fail);
+    let refused = scene.engine().stop("web", Duration::ZERO).await.unwrap_err();
+    assert_eq!(refused.exit(), ExitCode::Preflight, "{refused}");
+    scene.fake.heal();
+    scene.fake.ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Already);
+}

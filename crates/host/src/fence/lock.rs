@@ -23,7 +23,7 @@ impl DirectoryLock {
                 // A directory above that we may not read cannot be bound by us either.
                 Err(_) if depth > 0 => continue,
                 Err(error) => {
-                    return Err(BackendError::Io { what: format!("open {directory}"), source: error.into() });
+                    return Err(BackendError::io(format!("open {directory}"))(error.into()));
                 }
             };
             let operation = if depth == 0 {

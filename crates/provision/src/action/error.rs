@@ -275,9 +275,11 @@ impl Diagnostic for ProvisionError {
             }
             Self::Busy { .. } => one("wait for it to end, then try again".into()),
             Self::BeingRemoved { feature } => one(format!("finish it: palisade done {feature}")),
-            Self::NoSandboxHere { .. } | Self::UnknownFeature { .. } => {
-                one("list them: palisade slots".into())
-            }
+            Self::NoSandboxHere { .. } => vec![
+                "list them: palisade slots".into(),
+                "a worktree that was moved is found again by: palisade gc".into(),
+            ],
+            Self::UnknownFeature { .. } => one("list them: palisade slots".into()),
             Self::Ambiguous { .. } => one("call it in the repository that is meant".into()),
             Self::UnfinishedWork { feature, .. } => vec![
                 "commit it, and merge or push the branch".into(),

@@ -10,6 +10,7 @@ use crate::copying::{self, Digests};
 use crate::env_file;
 use crate::feature::Feature;
 use crate::slots::{Slot, Stage};
+use crate::stack::Volumes;
 use palisade_core::{HostPath, ProjectPath};
 use palisade_host::fault::Step;
 use palisade_host::tree;
@@ -69,6 +70,9 @@ impl Provisioner {
             Err(_) if force == Force::GiveUpWork || !slot.record.worktree.as_path().exists() => None,
             Err(error) => return Err(error.into()),
         };
+        if let Some(trees) = &trees {
+            self.follow_worktree(trees, &mut slot).await?;
+        }
         if let Some(trees) = &trees
             && force == Force::KeepWork
             && slot.record.stage != Stage::Removing
@@ -77,19 +81,20 @@ impl Provisioner {
             self.refuse_unfinished(trees, &slot.record.worktree, &slot.record.feature, &slot.record.files)
                 .await?;
         }
-        self.discard(&mut slot, trees.as_ref(), surface).await
+        self.discard(&mut slot, trees.as_ref(), Volumes::Remove, surface).await
     }
 
-    /// Removes all there is of a sandbox.
+    /// Removes all there is of a sandbox; the data of its services only when that was asked for.
     pub(super) async fn discard(
         &self,
         slot: &mut Slot,
         trees: Option<&Worktrees>,
+        volumes: Volumes,
         surface: &mut dyn Surface,
     ) -> Result<(), ProvisionError> {
         if matches!(slot.record.stage, Stage::Started | Stage::Stopped) {
             surface.tell(Event::Doing(Doing::RemovingServices));
-            self.take_down(slot, surface).await?;
+            self.take_down(slot, volumes, surface).await?;
             passed(Step::FinishDown)?;
             surface.tell(Event::Down { compose_project: slot.record.compose_project.clone() });
         }

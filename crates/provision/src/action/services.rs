@@ -79,10 +79,8 @@ impl Provisioner {
         let _turn = turn(&mut slot)?;
         if slot.record.stage == Stage::Started {
             surface.tell(Event::Doing(Doing::StoppingServices));
-            let told = |progress: Progress| surface.tell(Event::Compose(progress.to_string()));
-            self.known(&slot).stop(told).await?;
-            slot.set_stage(Stage::Stopped)?;
         }
+        self.stop_services(&mut slot, surface).await?;
         surface.tell(Event::Stopped);
         Ok(())
     }
@@ -131,10 +129,11 @@ impl Provisioner {
     pub(super) async fn take_down(
         &self,
         slot: &Slot,
+        volumes: Volumes,
         surface: &mut dyn Surface,
     ) -> Result<(), ProvisionError> {
         let told = |progress: Progress| surface.tell(Event::Compose(progress.to_string()));
-        Ok(self.known(slot).down(Volumes::Remove, told).await?)
+        Ok(self.known(slot).down(volumes, told).await?)
     }
 
     /// The stack with everything that Compose needs to render it, and the variables that its env files declare.
@@ -161,7 +160,7 @@ impl Provisioner {
     }
 
     /// The stack by its name alone: enough to look at it, stop it and remove it, whatever became of its files.
-    fn known(&self, slot: &Slot) -> Stack {
+    pub(super) fn known(&self, slot: &Slot) -> Stack {
         let secrets: Vec<Secret> = self.written_secrets(slot).into_values().collect();
         Stack {
             docker: "docker".into(),

@@ -41,6 +41,52 @@ impl Provisioner {
     }
 }
 
+/// Where a worktree is that is not at the path its slot has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WorktreeSearch {
+    /// Git lists it at that path all the same.
+    There,
+    /// Git lists a worktree of the same branch at this path, and it is there.
+    Moved(HostPath),
+    /// Git does not list it.
+    Gone,
+}
+
+impl Provisioner {
+    /// Asks git for the worktree of a slot.
+    pub(super) async fn find_worktree(
+        &self,
+        trees: &Worktrees,
+        slot: &Slot,
+    ) -> Result<WorktreeSearch, ProvisionError> {
+        let all = trees.all().await?;
+        if all.iter().any(|tree| tree.path == slot.record.worktree) {
+            return Ok(WorktreeSearch::There);
+        }
+        let branch = slot.record.feature.branch();
+        let moved = all.into_iter().find(|tree| tree.branch.as_ref() == Some(branch));
+        Ok(match moved.filter(|tree| tree.path.as_path().exists()) {
+            Some(tree) => WorktreeSearch::Moved(tree.path),
+            None => WorktreeSearch::Gone,
+        })
+    }
+
+    /// Has a slot whose worktree was moved say where it is now.
+    pub(super) async fn follow_worktree(
+        &self,
+        trees: &Worktrees,
+        slot: &mut Slot,
+    ) -> Result<(), ProvisionError> {
+        if slot.record.worktree.as_path().exists() {
+            return Ok(());
+        }
+        if let WorktreeSearch::Moved(worktree) = self.find_worktree(trees, slot).await? {
+            slot.follow(worktree)?;
+        }
+        Ok(())
+    }
+}
+
 /// What the project declares.
 pub(super) fn infra(main: &HostPath) -> Result<Infra, ProvisionError> {
     infra::read_file(main.as_path())?.ok_or_else(|| ProvisionError::NotOnboarded { root: main.clone() })

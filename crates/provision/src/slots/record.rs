@@ -117,6 +117,12 @@ impl Slot {
         SlotError::Gone { slot: self.record.name() }
     }
 
+    /// The worktree is at another path now.
+    pub fn follow(&mut self, worktree: HostPath) -> Result<(), SlotError> {
+        self.record.worktree = worktree;
+        self.write()
+    }
+
     pub fn set_stage(&mut self, stage: Stage) -> Result<(), SlotError> {
         if self.record.stage == stage {
             return Ok(());

@@ -75,8 +75,14 @@ impl<'a> Compose<'a> {
 
     /// Without the project's files, for questions about Compose itself.
     pub(super) fn bare(stack: &'a Stack, arguments: &[&str]) -> Self {
+        let words: Vec<&str> = std::iter::once("compose").chain(arguments.iter().copied()).collect();
+        Self::engine(stack, &words)
+    }
+
+    /// Docker's own program, for what Compose does not tell.
+    pub(super) fn engine(stack: &'a Stack, arguments: &[&str]) -> Self {
         let mut command = Command::new(&stack.docker);
-        command.arg("compose").args(arguments);
+        command.args(arguments);
         command.env_clear().envs(stack.environment.variables());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true).process_group(0);

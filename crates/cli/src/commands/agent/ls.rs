@@ -56,7 +56,7 @@ impl<'a> Listed<'a> {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let service = service(context)?;
     let sandboxes = service.all()?;
-    let (summaries, _) = context.engine.list()?;
+    let summaries = context.engine.list()?.sandboxes;
     let mut listed = Vec::new();
     for sandbox in &sandboxes {
         let syncs = service.syncs(sandbox)?;
