@@ -75,7 +75,13 @@ impl AgentWork {
         let Some((report, archives, (ignored_files, ignored_bytes))) = archived else {
             return Ok(ArchivedWork::default());
         };
-        Ok(ArchivedWork { archives, not_archived: not_archived(&report), ignored_files, ignored_bytes })
+        Ok(ArchivedWork {
+            archives,
+            not_archived: not_archived(&report),
+            ignored_files,
+            ignored_bytes,
+            has_conversations: cause == ArchiveCause::Remove,
+        })
     }
 }
 
@@ -104,6 +110,16 @@ impl UnsavedWork for AgentWork {
     ) -> BoxFuture<'a, Result<ArchivedWork, WorkError>> {
         Box::pin(async move {
             self.archived(connection, cause).await.map_err(|error| Box::new(error) as WorkError)
+        })
+    }
+
+    fn unpublished<'a>(
+        &'a self,
+        connection: &'a Connection,
+    ) -> BoxFuture<'a, Result<Vec<String>, WorkError>> {
+        Box::pin(async move {
+            let found = repository(connection, self.limits).unpublished().await;
+            found.map_err(|error| Box::new(AgentError::from(error)) as WorkError)
         })
     }
 }

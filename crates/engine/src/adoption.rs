@@ -230,9 +230,13 @@ fn summary(adoption: &AdoptionReport, damage: Option<&Damage>) -> Option<String>
 mod tests {
     use super::*;
     use crate::engine::{BackendProvider, EngineConfig};
-    use palisade_core::{Backend, BackendError, Foundation, HostIdentity, Policy, SandboxName, SandboxSpec};
+    use crate::session::Connection;
+    use crate::unsaved_work::{ArchiveCause, ArchivedWork, UnsavedReport, UnsavedWork, WorkError};
+    use palisade_core::{
+        Backend, BackendError, BoxFuture, Foundation, HostIdentity, Policy, SandboxName, SandboxSpec,
+    };
     use palisade_host::process;
-    use palisade_store::{IntentKind, NewSandbox};
+    use palisade_store::{IntentKind, NewSandbox, Row};
     use std::sync::Arc;
 
     struct NoBackends;
@@ -247,6 +251,39 @@ mod tests {
         }
     }
 
+    /// Sandboxes without any work.
+    struct NoWork;
+
+    impl UnsavedWork for NoWork {
+        fn concerns(&self, _sandbox: &Row) -> bool {
+            false
+        }
+
+        fn is_agent_session(&self, _session: &str) -> bool {
+            false
+        }
+
+        fn has_working_agent(&self, _sandbox: &Row) -> bool {
+            false
+        }
+
+        fn list<'a>(&'a self, _: &'a Connection) -> BoxFuture<'a, Result<UnsavedReport, WorkError>> {
+            Box::pin(async { Ok(UnsavedReport::default()) })
+        }
+
+        fn archive<'a>(
+            &'a self,
+            _: &'a Connection,
+            _: ArchiveCause,
+        ) -> BoxFuture<'a, Result<ArchivedWork, WorkError>> {
+            Box::pin(async { Ok(ArchivedWork::default()) })
+        }
+
+        fn unpublished<'a>(&'a self, _: &'a Connection) -> BoxFuture<'a, Result<Vec<String>, WorkError>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+    }
+
     /// An engine as another process would have it.
     fn engine(state: &HostPath) -> Engine {
         Engine::new(EngineConfig {
@@ -257,6 +294,7 @@ mod tests {
             errand: Box::new(|_| None),
             environment_of_state: Box::new(|_| None),
             backends: Box::new(NoBackends),
+            unsaved_work: Arc::new(NoWork),
             tell: Box::new(|_| {}),
         })
     }

@@ -32,6 +32,7 @@ mod session_book;
 mod start;
 mod stop;
 mod turn;
+mod unpublished;
 mod unrecorded;
 mod unsaved_work;
 mod way_out;

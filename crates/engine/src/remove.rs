@@ -43,6 +43,8 @@ pub struct RemoveReport {
     pub archived: ArchivedWork,
     /// The files, where git inside was of no use.
     pub saved_files: Option<PathBuf>,
+    /// Repositories that were in it with commits that none of their remotes had.
+    pub unpublished: Vec<String>,
 }
 
 impl Engine {
@@ -72,6 +74,8 @@ impl Engine {
             (report.archived, report.saved_files) = self.save_work(&row, mode).await?;
             // It was looked at, and nothing in it would be lost.
             may_run = true;
+        } else if !self.config.unsaved_work.concerns(&row) {
+            report.unpublished = self.unpublished(&row, mode).await;
         }
         report.sandbox = Some(self.take_away(row, may_run).await?);
         Ok(report)
@@ -158,7 +162,7 @@ impl Engine {
     }
 
     /// Whether no create or removal of it was interrupted: what is half there has no work to look at.
-    fn is_whole(&self, row: &Row) -> Result<bool, EngineError> {
+    pub(crate) fn is_whole(&self, row: &Row) -> Result<bool, EngineError> {
         let intents = self.store()?.intents()?.intents;
         let interrupted = |kind| matches!(kind, IntentKind::Create | IntentKind::Remove);
         Ok(!intents.iter().any(|intent| intent.sandbox_id == *row.id() && interrupted(intent.kind)))

@@ -40,6 +40,8 @@ pub struct ArchivedWork {
     /// What is never archived and goes with the sandbox: files that git ignores.
     pub ignored_files: u64,
     pub ignored_bytes: u64,
+    /// Whether an agent's conversations go with the sandbox.
+    pub has_conversations: bool,
 }
 
 /// Knows the work of sandboxes.
@@ -62,4 +64,8 @@ pub trait UnsavedWork: Send + Sync {
         connection: &'a Connection,
         cause: ArchiveCause,
     ) -> BoxFuture<'a, Result<ArchivedWork, WorkError>>;
+
+    /// For a sandbox that is nothing of ours: repositories in it with commits that none of their remotes had.
+    fn unpublished<'a>(&'a self, connection: &'a Connection)
+    -> BoxFuture<'a, Result<Vec<String>, WorkError>>;
 }

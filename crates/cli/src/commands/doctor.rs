@@ -116,7 +116,10 @@ fn state(context: &Context) -> Vec<Check> {
         }
         Ok(SandboxListing { bad, unrecorded, .. }) if bad.is_empty() => {
             let ids: Vec<&str> = unrecorded.iter().map(|found| found.id.as_str()).collect();
-            let fix = format!("their files are kept; give one up with: palisade rm --discard {}", ids.first().unwrap_or(&"ID"));
+            let fix = format!(
+                "their files are kept; give one up with: palisade rm --discard {}",
+                ids.first().unwrap_or(&"ID")
+            );
             Check::warning("records", format!("there are none of: {}", ids.join(", ")), fix)
         }
         Ok(SandboxListing { bad, .. }) => {

@@ -2,7 +2,7 @@
 
 use crate::fake::{Fault, Scene, dead_process};
 use palisade_core::{Diagnostic, ExitCode, Lasting, LeftoverLabels, SandboxDescription, SandboxId, State};
-use palisade_engine::{GcAction, GcItem};
+use palisade_engine::{GcAction, GcItem, RemoveMode};
 use palisade_host::process;
 use palisade_store::IntentKind;
 
@@ -160,7 +160,11 @@ async fn only_what_no_living_sandbox_needs_is_discarded() {
     assert_eq!(gc(&scene, false).await, [kept], "what may hold work is named every time");
     let listed = scene.engine().list().unwrap().unrecorded;
     assert_eq!(listed.iter().map(|found| &found.id).collect::<Vec<_>>(), [&unknown], "and ls knows of it");
-    scene.engine().remove(unknown.as_str(), false).await.unwrap();
+    for mode in [RemoveMode::Careful, RemoveMode::Force] {
+        let refused = scene.engine().remove(unknown.as_str(), mode).await.unwrap_err();
+        assert_eq!(refused.exit(), ExitCode::Conflict, "{refused}");
+    }
+    scene.engine().remove(unknown.as_str(), RemoveMode::Discard).await.unwrap();
     assert_eq!(scene.fake.calls(), ["discard work of one unknown"]);
     assert_eq!(scene.engine().list().unwrap().unrecorded, []);
     assert_eq!(gc(&scene, false).await, []);
@@ -177,9 +181,9 @@ async fn what_runs_without_a_record_is_not_ended() {
     let told = gc(&scene, false).await;
     assert_eq!((told.len(), told[0].action), (1, GcAction::Kept));
     assert_eq!(scene.fake.calls(), Vec::<String>::new());
-    let refused = scene.engine().remove(unknown.as_str(), false).await.unwrap_err();
+    let refused = scene.engine().remove(unknown.as_str(), RemoveMode::Force).await.unwrap_err();
     assert_eq!(refused.exit(), ExitCode::Conflict, "{refused}");
-    scene.engine().remove(unknown.as_str(), true).await.unwrap();
+    scene.engine().remove(unknown.as_str(), RemoveMode::Discard).await.unwrap();
     assert_eq!(scene.fake.calls(), ["discard running"]);
 }
 
@@ -203,7 +207,7 @@ async fn a_sandbox_that_an_engine_runs_gets_its_record_corrected_and_is_not_remo
 async fn what_describes_itself_is_recorded_again_from_its_labels() {
     let scene = Scene::new();
     let mut spec = scene.created("web").await.spec;
-    scene.engine().remove("web", false).await.unwrap();
+    scene.engine().remove("web", RemoveMode::Careful).await.unwrap();
     scene.fake.calls();
     spec.id = SandboxId::from_random([9; 15]);
     let description = Some(SandboxDescription::new(spec.clone(), 7));

@@ -278,6 +278,13 @@ impl UnsavedWork for NoWork {
     ) -> BoxFuture<'a, Result<ArchivedWork, WorkError>> {
         Box::pin(async { Ok(ArchivedWork::default()) })
     }
+
+    fn unpublished<'a>(
+        &'a self,
+        _connection: &'a Connection,
+    ) -> BoxFuture<'a, Result<Vec<String>, WorkError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 impl Scene {

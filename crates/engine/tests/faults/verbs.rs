@@ -207,12 +207,15 @@ async fn whether_a_sandbox_of_an_engine_runs_is_for_the_engine_to_say() {
     scene.created("web").await;
     scene.fake.become_engine();
     // The record says that it was never started.
-    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Now);
+    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap().outcome, StopOutcome::Stopped);
     assert_eq!((scene.fake.calls(), scene.state("web").0), (vec!["stop web".to_owned()], "stopped".into()));
     scene.fake.fault("inspect", Fault::Fail);
     let refused = scene.engine().stop("web", Duration::ZERO).await.unwrap_err();
     assert_eq!(refused.exit(), ExitCode::Preflight, "{refused}");
     scene.fake.heal();
     scene.fake.ended.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(scene.engine().stop("web", Duration::ZERO).await.unwrap(), Stopped::Already);
+    assert_eq!(
+        scene.engine().stop("web", Duration::ZERO).await.unwrap().outcome,
+        StopOutcome::AlreadyStopped
+    );
 }

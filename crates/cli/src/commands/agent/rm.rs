@@ -75,5 +75,13 @@ pub(crate) fn print(report: &RemoveReport) {
             if archived.ignored_files == 1 { "file" } else { "files" },
             archived.ignored_bytes as f64 / f64::from(1 << 20)
         ));
+    } else if archived.has_conversations {
+        output::note("removed with it: the agent's conversations");
+    }
+    for repository in &report.unpublished {
+        output::note(&format!(
+            "removed with it: the repository {}, with commits that no remote of it had",
+            palisade_core::printable(repository)
+        ));
     }
 }
