@@ -54,10 +54,6 @@ const PLACES: &[Variable] = &[
         "PALISADE_GUEST",
         "The guest program, when it is neither beside `palisade` nor in `../libexec/palisade`.",
     ),
-    variable(
-        "PALISADE_GIT_TRANSPORT",
-        "Set by `palisade` itself for the git that it starts, to be found by it again; of no use to anybody else.",
-    ),
     variable("NO_COLOR", "Set and not empty: no colours."),
     variable(
         "TERM",
