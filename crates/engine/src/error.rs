@@ -27,6 +27,9 @@ pub enum EngineError {
     UnsavedWork { name: SandboxName, unapplied: Vec<String>, not_archived: Vec<String> },
     #[error("some work in sandbox '{name}' could not be archived:{}", lines(.items, &[]))]
     NotArchived { name: SandboxName, items: Vec<String> },
+    /// It could not be started, so nothing is known of what is in it.
+    #[error("the work in sandbox '{name}' could not be looked at: {source}")]
+    WorkUnknown { name: SandboxName, source: Box<EngineError> },
     #[error("an agent is working in sandbox '{name}'{}", .session.as_ref().map(|session| format!(" (session '{session}')")).unwrap_or_default())]
     AgentWorking { name: SandboxName, session: Option<String> },
     #[error("sandbox '{name}' is {state}, so {verb} is not possible")]
@@ -138,6 +141,7 @@ impl Diagnostic for EngineError {
             Self::Work(error) => error.code(),
             Self::UnsavedWork { .. } => "unsynced-work",
             Self::NotArchived { .. } => "work-not-archived",
+            Self::WorkUnknown { source, .. } => source.code(),
             Self::AgentWorking { .. } => "agent-working",
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
@@ -168,6 +172,7 @@ impl Diagnostic for EngineError {
             Self::Host(trouble) => trouble.exit(),
             Self::Wrapper(error) => error.exit(),
             Self::Work(error) => error.exit(),
+            Self::WorkUnknown { source, .. } => source.exit(),
             Self::UnsavedWork { .. } | Self::NotArchived { .. } | Self::AgentWorking { .. } => {
                 ExitCode::Conflict
             }
@@ -209,6 +214,10 @@ impl Diagnostic for EngineError {
             ],
             Self::NotArchived { name, .. } => {
                 vec![format!("give it up by name: repeat the command with --discard {name}")]
+            }
+            Self::WorkUnknown { name, source } => {
+                let discard = format!("or give up what is in it by name: palisade rm --discard {name}");
+                source.hints().into_iter().chain([discard]).collect()
             }
             Self::AgentWorking { .. } => vec![
                 "wait for it to end, or end it: repeat the command with --force; its work is archived first"

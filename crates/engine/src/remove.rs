@@ -95,8 +95,9 @@ impl Engine {
         mode: RemoveMode,
     ) -> Result<(ArchivedWork, Option<PathBuf>), EngineError> {
         let id = row.id().as_str();
-        let started = self.start(id).await?;
-        let connection = self.connect(id).await?;
+        let unknown = |source| EngineError::WorkUnknown { name: row.name.clone(), source: Box::new(source) };
+        let started = self.start(id).await.map_err(unknown)?;
+        let connection = self.connect(id).await.map_err(unknown)?;
         let saved = self.save_work_of(row, &connection, mode).await;
         drop(connection);
         if saved.is_err() && started == Started::Now {

@@ -5,6 +5,9 @@
 mod artifacts;
 mod hostile_artifacts;
 mod interrupted;
+mod lost_work;
+mod reports;
+mod rounds;
 
 use palisade_testing::{Instance, Outcome, palisade_binary};
 use std::process::Command;
@@ -29,6 +32,39 @@ fn repository() -> Instance {
     let start = ["agent", "start", "--agent", "shell", "--name", "box", "--allow-dirty", "--task", "true"];
     instance.run(start).ok();
     instance
+}
+
+/// What the user does, as a script.
+#[track_caller]
+fn host(instance: &Instance, script: &str) -> String {
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).current_dir(instance.work()).env("HOME", instance.home());
+    let output = command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_EDITOR", "true").output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// A repository with one commit, and no sandbox yet.
+fn clean_repository() -> Instance {
+    let instance = Instance::with_method("bwrap");
+    let identity = "[user]\nname = Ada\nemail = ada@example.org\n";
+    std::fs::write(instance.home().join(".gitconfig"), identity).unwrap();
+    host(&instance, "git init -q -b main; printf '1\\n2\\n3\\n' > code; git add -A; git commit -qm first");
+    instance
+}
+
+/// Gives a task to an agent that is a shell.
+fn task(instance: &Instance, options: &[&str], script: &str) -> Outcome {
+    let words = ["agent", "start", "shell", "--name", "box"];
+    instance.run(words.iter().chain(options).copied().chain(["--task", script]))
+}
+
+/// Brings the work home, with the exit code that is expected.
+#[track_caller]
+fn sync(instance: &Instance, options: &[&str], code: i32) -> String {
+    let synced = instance.run(["agent", "sync", "box"].iter().chain(options));
+    assert_eq!(synced.code, code, "{}", synced.stderr);
+    synced.stderr
 }
 
 /// What an agent does, as a script.

@@ -1,0 +1,102 @@
+//! Situations in which work was once lost, tried with the whole program.
+
+use crate::{clean_repository, host, inside, sync, task};
+
+#[test]
+fn commits_of_a_nested_repository_survive_the_sandbox() {
+    let instance = clean_repository();
+    task(
+        &instance,
+        &[],
+        "mkdir -p sub/nested && cd sub/nested && git init -q && echo deep > deep && git add -A && git commit -qm deep",
+    )
+    .ok();
+    let refused = instance.run(["agent", "rm", "box"]);
+    assert_eq!(refused.code, 7, "{}", refused.stderr);
+    assert!(refused.stderr.contains("nested repository sub/nested"), "{}", refused.stderr);
+    let synced = sync(&instance, &[], 0);
+    assert!(synced.contains("sub/nested"), "{synced}");
+    instance.run(["agent", "rm", "--force", "box"]).ok();
+    let found = host(
+        &instance,
+        "for git in $(find .git/palisade -name HEAD -printf '%h\n'); do \
+         git --git-dir=$git log --all --format=%s; done",
+    );
+    assert!(found.lines().any(|subject| subject == "deep"), "{found}");
+}
+
+#[test]
+fn commits_of_a_submodule_survive_the_sandbox() {
+    let instance = clean_repository();
+    host(
+        &instance,
+        "git init -q ../library; cd ../library; echo 1 > lib; git add -A; git commit -qm lib; cd ../work; \
+         git -c protocol.file.allow=always submodule add -q ../library lib; git commit -qm submodule",
+    );
+    task(&instance, &[], "cd lib && echo 2 > lib && git commit -qam 'in the library' && cd .. && git commit -qam bump")
+        .ok();
+    instance.run(["agent", "rm", "--force", "box"]).ok();
+    let found = host(
+        &instance,
+        "for git in $(find .git/palisade .git/modules -name HEAD -printf '%h\n'); do \
+         git --git-dir=$git log --all --format=%s 2>/dev/null || :; done",
+    );
+    assert!(found.lines().any(|subject| subject == "in the library"), "{found}");
+}
+
+#[test]
+fn waiting_work_survives_the_sandbox_and_a_namesake() {
+    let instance = clean_repository();
+    task(&instance, &[], "echo agent > agents && git add -A && git commit -qm agents").ok();
+    host(&instance, "git commit -q --allow-empty -m users");
+    let synced = sync(&instance, &[], 7);
+    assert!(synced.contains("waits on branch palisade/box/main"), "{synced}");
+    let waiting = host(&instance, "git rev-parse palisade/box/main");
+    instance.run(["rm", "--force", "box"]).ok();
+    task(&instance, &[], "echo other > other && git add -A && git commit -qm other").ok();
+    host(&instance, "git commit -q --allow-empty -m 'users again'");
+    sync(&instance, &[], 7);
+    let kept = host(&instance, &format!("git for-each-ref --contains {waiting} --format='%(refname)'"));
+    assert!(kept.contains("refs/palisade/archive/"), "{kept}");
+}
+
+#[test]
+fn the_users_commits_on_a_waiting_branch_are_not_moved_away() {
+    let instance = clean_repository();
+    task(&instance, &[], "echo agent > agents && git add -A && git commit -qm agents").ok();
+    host(&instance, "git commit -q --allow-empty -m users");
+    sync(&instance, &[], 7);
+    host(&instance, "git switch -q palisade/box/main; echo mine > mine; git add -A; git commit -qm mine; git switch -q main");
+    let mine = host(&instance, "git rev-parse palisade/box/main");
+    inside(&instance, "echo more > more && git add -A && git commit -qm more");
+    let synced = sync(&instance, &[], 7);
+    assert_eq!(host(&instance, "git rev-parse palisade/box/main"), mine, "{synced}");
+}
+
+#[test]
+fn what_the_user_staged_after_a_sync_is_not_taken_back() {
+    let instance = clean_repository();
+    task(&instance, &[], "echo agent >> code; echo new > new").ok();
+    sync(&instance, &[], 0);
+    host(&instance, "git add code");
+    inside(&instance, "git checkout -q -- code; rm new");
+    let synced = sync(&instance, &[], 0);
+    assert!(synced.contains("taken back") && synced.contains("new"), "{synced}");
+    assert_eq!(host(&instance, "git diff --cached --name-only; tail -n1 code; ls"), "code\nagent\ncode");
+}
+
+#[test]
+fn a_removed_sandbox_without_an_agent_names_repositories_with_commits_of_their_own() {
+    let instance = clean_repository();
+    instance.run(["create", "plain"]).ok();
+    instance.run(["start", "plain"]).ok();
+    let script = "git init -q idea && cd idea && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m idea";
+    instance.run(["exec", "plain", "--", "sh", "-c", script]).ok();
+    instance.run(["stop", "plain"]).ok();
+    let removed = instance.run(["rm", "plain"]).ok();
+    assert!(
+        removed.stderr.contains("removed with it: the repository /workspace/idea, with commits that no remote of it had"),
+        "{}",
+        removed.stderr
+    );
+}
