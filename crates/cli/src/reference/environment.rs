@@ -54,10 +54,6 @@ const PLACES: &[Variable] = &[
         "PALISADE_GUEST",
         "The guest program, when it is neither beside `palisade` nor in `../libexec/palisade`.",
     ),
-    variable(
-        "PALISADE_GIT_TRANSPORT",
-        "Set by `palisade` itself for the git that it starts, to be found by it again; of no use to anybody else.",
-    ),
     variable("NO_COLOR", "Set and not empty: no colours."),
     variable(
         "TERM",
@@ -156,8 +152,11 @@ const NOT_OURS: &[&str] = &[
     "NODE_PATH",
     "SSH_ASKPASS",
 ];
+/// Files of a git directory that look like variables.
+const GIT_FILES: &[&str] =
+    &["AUTO_MERGE", "CHERRY_PICK_HEAD", "ORIG_HEAD", "REBASE_HEAD", "REVERT_HEAD", "SQUASH_MSG"];
 /// The variables of such programs, which document them themselves. Not for a variable that this program reads.
-const PREFIXES_NOT_OURS: &[&str] = &["CARGO_", "COMPOSE_", "GIT_"];
+const PREFIXES_NOT_OURS: &[&str] = &["BISECT_", "CARGO_", "COMPOSE_", "GIT_", "MERGE_"];
 
 /// The variables that are settings, with what they set.
 pub(super) fn settings() -> Vec<[String; 2]> {
@@ -227,7 +226,8 @@ fn every_variable_that_the_sources_name_is_documented_and_the_other_way_round() 
     let strings = Strings::of(&sources::all());
     let ours = |word: &&String| {
         let other = PREFIXES_NOT_OURS.iter().any(|prefix| word.starts_with(prefix));
-        looks_like_a_variable(word) && !other && !NOT_OURS.contains(&word.as_str())
+        let is_known = [NOT_OURS, GIT_FILES].into_iter().flatten().any(|name| name == word);
+        looks_like_a_variable(word) && !other && !is_known
     };
     let known = documented();
     let mut unknown: Vec<&String> = strings

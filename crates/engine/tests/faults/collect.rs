@@ -144,7 +144,7 @@ async fn only_what_no_living_sandbox_needs_is_discarded() {
     scene.fake.leave("of nobody", None);
     let kept = GcItem::kept(
         format!("sandbox {unknown} without a record (thing work of one unknown)"),
-        format!("remove it and its files with: palisade rm {unknown}"),
+        format!("remove it and its files with: palisade rm --discard {unknown}"),
     );
     let mut told = ["of one that does not", "of one unknown", "of nobody"]
         .map(|key| item(&format!("thing {key}"), GcAction::Removed))
