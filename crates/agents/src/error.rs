@@ -108,7 +108,7 @@ impl Diagnostic for AgentError {
             Self::NoArchive { .. } => "archive-not-found",
             Self::SeveralArchives { .. } => "archive-ambiguous",
             Self::PartialClone => "partial-clone",
-            Self::NoRepositoryInside => "git-inside",
+            Self::NoRepositoryInside => "git-inside-broken",
             Self::Restless => "sandbox-restless",
             Self::Objects(_) => "objects-refused",
             Self::Login(error) => error.code(),
@@ -116,6 +116,7 @@ impl Diagnostic for AgentError {
             Self::Git(GitError::NotStarted { .. }) => "git-missing",
             Self::Git(_) => "git",
             Self::Inside(SandboxError::OldGuest { .. }) => "guest-too-old",
+            Self::Inside(SandboxError::Failed { .. } | SandboxError::Answer { .. }) => "git-inside-broken",
             Self::Inside(_) => "git-inside",
             Self::NoWorktree { .. } | Self::NoTree { .. } => "worktree-not-found",
             Self::ArtifactsBusy { .. } => "sync-busy",
@@ -188,6 +189,7 @@ impl Diagnostic for AgentError {
             Self::NoRepositoryInside => vec![
                 "put one there with: palisade agent start".into(),
                 "or look at the files with: palisade shell, palisade cp".into(),
+                "or remove the sandbox and keep its files as a tar file: palisade rm --force NAME".into(),
             ],
             Self::Restless => one("wait until the agent is idle, then try again".into()),
             Self::Git(GitError::IndexLocked { .. }) => vec![
@@ -206,6 +208,9 @@ impl Diagnostic for AgentError {
             Self::Inside(SandboxError::OldGuest { .. }) => {
                 one("restart it, which keeps everything in it: palisade stop NAME, then palisade start NAME"
                     .into())
+            }
+            Self::Inside(SandboxError::Failed { .. } | SandboxError::Answer { .. }) => {
+                one("to remove the sandbox and keep its files as a tar file: palisade rm --force NAME".into())
             }
             Self::Git(_) | Self::Inside(_) | Self::Objects(_) | Self::Io { .. } => Vec::new(),
         }

@@ -128,6 +128,7 @@ fn config_show_is_a_table_with_or_without_origins() {
         ("agent.max_fetch_time", "30m"),
         ("agent.sync", "manual"),
         ("agent.idle", "30s"),
+        ("agent.refs", "all"),
         ("copy.max_size", "8G"),
         ("copy.max_files", "1000000"),
         ("root.uid_base", "1910000000"),

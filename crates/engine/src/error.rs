@@ -208,9 +208,14 @@ impl Diagnostic for EngineError {
             Self::Host(trouble) => trouble.hints(),
             Self::Wrapper(error) => error.hints(),
             Self::Work(error) => error.hints(),
-            Self::UnsavedWork { name, .. } => vec![
+            Self::UnsavedWork { name, not_archived, .. } => vec![
                 format!("bring it into your branches: palisade agent sync {name}"),
-                "or archive it and remove the sandbox: repeat the command with --force".into(),
+                match not_archived.is_empty() {
+                    true => "or archive it and go on: repeat the command with --force".into(),
+                    false => format!(
+                        "or give up what cannot be archived, by name: repeat the command with --discard {name}"
+                    ),
+                },
             ],
             Self::NotArchived { name, .. } => {
                 vec![format!("give it up by name: repeat the command with --discard {name}")]
@@ -281,7 +286,8 @@ impl Diagnostic for EngineError {
 
 /// Codes are static; one that came as text from a keeper of another build may be unknown here.
 fn known_code(text: &str) -> ErrorCode {
-    const CODES: [ErrorCode; 22] = [
+    const CODES: [ErrorCode; 23] = [
+        "objects-missing",
         "egress-unavailable",
         "files-missing",
         "engine-refused",

@@ -98,8 +98,7 @@ impl Engine {
         let unknown = |source| EngineError::WorkUnknown { name: row.name.clone(), source: Box::new(source) };
         let started = self.start(id).await.map_err(unknown)?;
         let connection = self.connect(id).await.map_err(unknown)?;
-        let saved = self.save_work_of(row, &connection, mode).await;
-        drop(connection);
+        let saved = self.save_work_of(row, connection, started, mode).await;
         if saved.is_err() && started == Started::Now {
             // As it was before.
             self.stop_without_archive(id, Duration::ZERO).await?;
@@ -110,19 +109,20 @@ impl Engine {
     async fn save_work_of(
         &self,
         row: &Row,
-        connection: &Connection,
+        connection: Connection,
+        started: Started,
         mode: RemoveMode,
     ) -> Result<(ArchivedWork, Option<PathBuf>), EngineError> {
         let work = &self.config.unsaved_work;
         if mode == RemoveMode::Careful {
-            self.refuse_working_agent(row, connection).await?;
+            self.refuse_working_agent(row, &connection).await?;
         }
-        let listed = work.list(connection).await;
+        let listed = work.list(&connection).await;
         let UnsavedReport { unapplied, not_archived } = match listed {
             Ok(report) => report,
-            Err(error) if mode == RemoveMode::Force && error.code() == "git-inside" => {
+            Err(error) if mode == RemoveMode::Force && error.code() == "git-inside-broken" => {
                 tracing::warn!(%error, "git in the sandbox is of no use; its files are saved instead");
-                let saved = self.save_files(row, connection).await?;
+                let saved = self.save_files(row, &connection).await?;
                 return Ok((ArchivedWork::default(), Some(saved)));
             }
             Err(error) => return Err(EngineError::Work(error)),
@@ -136,7 +136,18 @@ impl Engine {
         }
         connection.end_sessions(SESSION_GRACE).await?;
         // What was written since the look.
-        let archived = match work.archive(connection, ArchiveCause::Remove).await {
+        let id = row.id().as_str();
+        let connection = match started {
+            Started::Now => connection,
+            Started::Already => {
+                // Commands of others may run besides: none of them writes anything after the archive.
+                drop(connection);
+                self.stop_without_archive(id, Duration::ZERO).await?;
+                self.start(id).await?;
+                self.connect(id).await?
+            }
+        };
+        let archived = match work.archive(&connection, ArchiveCause::Remove).await {
             Ok(archived) if archived.not_archived.is_empty() => archived,
             Ok(archived) => {
                 self.stop_without_archive(row.id().as_str(), Duration::ZERO).await?;

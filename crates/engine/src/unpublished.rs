@@ -10,7 +10,7 @@ use palisade_store::Row;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the look may take, with a start of the sandbox where one is needed.
+/// How long the look may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// How deep below the workspace a repository of a stopped sandbox is looked for, and in how many directories.
 const MAX_DEPTH: usize = 4;
@@ -24,17 +24,10 @@ impl Engine {
         if mode == RemoveMode::Discard || is_refused || !self.may_have_repositories(row) {
             return Vec::new();
         }
-        match tokio::time::timeout(TIMEOUT, self.look_for_unpublished(row)).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "repositories in the sandbox were not looked for");
-                Vec::new()
-            }
-            Err(_) => {
-                tracing::debug!("looking for repositories in the sandbox took too long");
-                Vec::new()
-            }
-        }
+        self.look_for_unpublished(row).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "repositories in the sandbox were not looked for");
+            Vec::new()
+        })
     }
 
     fn may_have_repositories(&self, row: &Row) -> bool {
@@ -53,13 +46,18 @@ impl Engine {
     async fn look_for_unpublished(&self, row: &Row) -> Result<Vec<String>, EngineError> {
         let id = row.id().as_str();
         let started = self.start(id).await?;
-        let connection = self.connect(id).await?;
-        let found = self.config.unsaved_work.unpublished(&connection).await;
-        drop(connection);
+        let look = async {
+            let connection = self.connect(id).await?;
+            let found =
+                tokio::time::timeout(TIMEOUT, self.config.unsaved_work.unpublished(&connection)).await;
+            // After that time, the rest is not named.
+            found.unwrap_or_else(|_| Ok(Vec::new())).map_err(EngineError::Work)
+        };
+        let found = look.await;
         if started == Started::Now {
             self.stop_without_archive(id, Duration::ZERO).await?;
         }
-        found.map_err(EngineError::Work)
+        found
     }
 }
 

@@ -340,6 +340,11 @@ impl Exchange<'_> {
             return Err(ExchangeError::NoWorktree(branch.clone()));
         }
         let archived = self.archive_survey(&mut host, &survey, reason).await?;
+        if mode == Execution::Apply
+            && host.tree.repository.rename_earlier_waiting(self.refs, &host.known).await?
+        {
+            host.known = host.tree.repository.host_refs(self.refs).await?;
+        }
         let HostSide { tree, known, .. } = &host;
         let (git, refs) = (self.git, self.refs);
         let survey = &without_refused(survey, &archived);
@@ -404,7 +409,10 @@ impl Exchange<'_> {
                 }
             };
             let count = |directory: &str| match options.scope {
-                RefScope::All => host.known.below(directory).count(),
+                RefScope::All => {
+                    let names = host.known.below(directory).map(|(name, _)| name);
+                    names.filter(|name| !name.starts_with("refs/heads/palisade/")).count()
+                }
                 RefScope::Branch => 0,
             };
             let (branches, tags) = (count("refs/heads/").max(1), count("refs/tags/"));

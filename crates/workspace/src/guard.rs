@@ -32,7 +32,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("push.gpgSign", "false"),
     ("submodule.recurse", "false"),
     ("protocol.allow", "never"),
-    ("protocol.ssh.allow", "always"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("log.showSignature", "false"),
@@ -75,8 +74,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         ("hook", "command") => Some("true"),
         // What is wrong with an object of the sandbox's is never excused.
         ("fetch", _) if middle.eq_ignore_ascii_case("fsck") && key != "skiplist" => Some("error"),
-        // A remedy against our own transport being sent elsewhere.
-        ("protocol", "allow") if middle != "ssh" => Some("never"),
+        ("protocol", "allow") => Some("never"),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::git::{Git, GitError, Repository};
 use crate::place::{NotUsable, ask};
 use crate::refs::{BranchName, ObjectId};
-use crate::worktrees::entries;
+use crate::worktrees::{Entry, administration, entries};
 use palisade_core::HostPath;
 use std::path::Path;
 
@@ -17,6 +17,8 @@ pub struct HostTree {
     pub head: Option<ObjectId>,
     /// What the user is in the middle of.
     pub operation: Option<&'static str>,
+    /// Branches that are not checked out, because of that operation, and that it moves or checks out when it ends.
+    pub held: Vec<BranchName>,
 }
 
 /// What shows that an operation is in progress.
@@ -46,8 +48,9 @@ impl HostTree {
         let head = found.at.first().map(text).and_then(|id| ObjectId::parse(&id));
         let branch = found.at.get(1).map(text).filter(|_| head.is_some());
         let branch = branch.and_then(|name| BranchName::new(name.strip_prefix("refs/heads/")?).ok());
-        let operation = operation(&found.repository.places().own);
-        Ok(Self { repository: found.repository, root: found.root, branch, head, operation })
+        let own = &found.repository.places().own;
+        let (operation, held) = (operation(own), held(own));
+        Ok(Self { repository: found.repository, root: found.root, branch, head, operation, held })
     }
 
     /// What a sandbox starts from: a branch with a commit.
@@ -66,10 +69,10 @@ impl HostTree {
         Self::find(git, &top).await
     }
 
-    /// Another working tree of the same repository that has a branch checked out.
+    /// Another working tree of the same repository that has a branch checked out, or holds it in an operation.
     pub async fn other_with(&self, git: &Git, branch: &BranchName) -> Result<Option<HostTree>, NotUsable> {
         for entry in entries(&self.repository).await? {
-            if entry.branch.as_ref() != Some(branch) {
+            if entry.branch.as_ref() != Some(branch) && !self.held_in(&entry).contains(branch) {
                 continue;
             }
             let Ok(path) = HostPath::new(entry.path) else { continue };
@@ -85,10 +88,33 @@ impl HostTree {
         Ok(None)
     }
 
-    /// The branches that are checked out in any working tree.
+    /// The branches that are checked out in any working tree, or held by an operation there.
     pub(crate) async fn checked_out(&self) -> Result<Vec<BranchName>, GitError> {
-        Ok(entries(&self.repository).await?.into_iter().filter_map(|entry| entry.branch).collect())
+        let entries = entries(&self.repository).await?;
+        let held: Vec<BranchName> = entries.iter().flat_map(|entry| self.held_in(entry)).collect();
+        Ok(entries.into_iter().filter_map(|entry| entry.branch).chain(held).collect())
     }
+
+    /// The branches that an operation in a working tree of this repository holds.
+    fn held_in(&self, entry: &Entry) -> Vec<BranchName> {
+        // An operation leaves no branch checked out where it holds one.
+        match &entry.branch {
+            Some(_) => Vec::new(),
+            None => administration(&self.repository, entry).map(|own| held(&own)).unwrap_or_default(),
+        }
+    }
+}
+
+/// As git itself tells which branches are in use (`git branch -D` refuses these).
+fn held(own: &Path) -> Vec<BranchName> {
+    let lines = |file: &str| std::fs::read_to_string(own.join(file)).unwrap_or_default();
+    let rebased = ["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
+    let mut names = Vec::new();
+    for text in rebased.map(lines) {
+        names.extend(text.lines().filter_map(|line| line.strip_prefix("refs/heads/")).map(str::to_owned));
+    }
+    names.extend(lines("BISECT_START").lines().next().map(str::to_owned));
+    names.iter().filter_map(|name| BranchName::new(name.trim_end()).ok()).collect()
 }
 
 fn operation(own: &Path) -> Option<&'static str> {

@@ -83,6 +83,8 @@ pub struct SyncReport {
     pub detached: Vec<(GuestPath, ObjectId)>,
     /// Branches that showed waiting commits and are gone, because the user has those now.
     pub removed_branches: Vec<String>,
+    /// Working trees of the sandbox with uncommitted files that were not asked for.
+    pub not_asked: Vec<(GuestPath, Option<BranchName>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,7 +284,6 @@ impl SyncRun<'_> {
         let mut progress = Progress::default();
         if self.mode == Execution::Apply {
             self.repository().clear_leftovers().await?;
-            self.make_room(&mut progress).await?;
         }
         let mut plans = Vec::new();
         for (name, tip) in self.survey.main.branches() {
@@ -355,8 +356,12 @@ impl SyncRun<'_> {
             self.remember(progress, name, host, tip);
             return Ok(None);
         }
-        if host.is_none() && memory.is_none() && waiting.as_ref().is_some_and(|it| it.stands_for(tip)) {
-            // It was made under the name of one that waits, because its own was not free.
+        if host.is_none()
+            && memory.is_none()
+            && waiting.as_ref().is_some_and(|it| it.stands_for(tip))
+            && !self.can_create(name).await?
+        {
+            // It was made under the name of one that waits, because its own is not free.
             return Ok(None);
         }
         let sent = self.known.get(&self.refs.base_sent(name));
@@ -432,10 +437,13 @@ impl SyncRun<'_> {
                 BranchSelection::All => true,
                 BranchSelection::Worktree(only) => tree.branch.as_ref() == Some(only),
             };
+            let key = if number == 0 { MAIN } else { tree.path.as_str() };
             if !selected {
+                if self.options.selection == BranchSelection::Main && self.has_files(tree, key) {
+                    progress.report.not_asked.push((tree.path.clone(), tree.branch.clone()));
+                }
                 continue;
             }
-            let key = if number == 0 { MAIN } else { tree.path.as_str() };
             let plan = plans.iter_mut().find(|plan| tree.branch.as_ref() == Some(&plan.name));
             done.extend(tree.branch.clone());
             let files = self.apply_tree(tree, key, plan, progress).await?;
@@ -464,13 +472,19 @@ impl SyncRun<'_> {
         if self.is_reserved(branch) {
             return Ok(None);
         }
-        if self.host.branch.as_ref() == Some(branch) {
+        if self.host.branch.as_ref() == Some(branch) || self.host.held.contains(branch) {
             return Ok(Some(self.host.clone()));
         }
         if !self.known.has(&branch.full()) {
             return Ok(None);
         }
         self.host.other_with(self.git, branch).await
+    }
+
+    /// Whether a working tree has uncommitted files that were not brought yet.
+    fn has_files(&self, tree: &TreeSurvey, key: &str) -> bool {
+        let base = self.known.get(&self.refs.base_files(key));
+        tree.snapshot.as_ref().is_some_and(|snapshot| Some(&snapshot.files) != base)
     }
 
     async fn apply_tree(
@@ -480,9 +494,7 @@ impl SyncRun<'_> {
         plan: Option<&mut BranchPlan>,
         progress: &mut Progress,
     ) -> Result<Option<FilesOutcome>, NotUsable> {
-        // What was brought once does not wait.
-        let base = self.known.get(&self.refs.base_files(key));
-        let has_work = tree.snapshot.as_ref().is_some_and(|snapshot| Some(&snapshot.files) != base);
+        let has_work = self.has_files(tree, key);
         let waiting = |why| Ok(has_work.then_some(FilesOutcome::Waiting(why)));
         let Some(branch) = &tree.branch else {
             return waiting(match tree.operations.first() {
@@ -780,7 +792,7 @@ impl SyncRun<'_> {
         let count = match (&plan.host, &plan.memory) {
             (Some(host), _) => repository.apart(&shown, host).await?.0,
             (None, Some(memory)) => repository.apart(&shown, &memory.sandbox).await?.0,
-            (None, None) => 0,
+            (None, None) => self.count_new(&shown).await?,
         };
         let checked_out = match self.mode {
             Execution::Apply => self.host.checked_out().await?,
@@ -828,6 +840,11 @@ impl SyncRun<'_> {
                 _ if !self.options.only.is_empty() => {
                     self.wait(&mut plan, WhyWaiting::NotAsked, progress).await?;
                 }
+                CommitDecision::Move | CommitDecision::Create
+                    if let Some(operation) = self.host.operation =>
+                {
+                    self.wait(&mut plan, WhyWaiting::HostBusy(operation), progress).await?;
+                }
                 CommitDecision::Create => self.create_branch(&mut plan, progress).await?,
                 CommitDecision::Wait(_) => self.choose_commits(None, &mut plan, progress).await?,
                 CommitDecision::Move => {}
@@ -851,16 +868,26 @@ impl SyncRun<'_> {
         Ok(())
     }
 
+    /// Whether a branch can be made under its own name, without hiding another ref or an abbreviated id.
+    async fn can_create(&self, name: &BranchName) -> Result<bool, GitError> {
+        Ok(self.known.is_free(name) && !self.repository().is_abbreviated_id(name.as_str()).await?)
+    }
+
+    /// How many commits of a branch the user has nowhere.
+    async fn count_new(&self, tip: &ObjectId) -> Result<u32, GitError> {
+        self.repository().count(&[tip], &[], &["--branches", "--remotes", "--tags"]).await
+    }
+
     /// Makes a branch that the host lacks, under its own name unless that would hide another ref.
     async fn create_branch(&self, plan: &mut BranchPlan, progress: &mut Progress) -> Result<(), GitError> {
-        let count =
-            self.repository().count(&[&plan.sandbox], &[], &["--branches", "--remotes", "--tags"]).await?;
-        let is_free = self.known.is_free(&plan.name)
-            && !self.repository().is_abbreviated_id(plan.name.as_str()).await?;
-        if is_free {
+        let count = self.count_new(&plan.sandbox).await?;
+        if self.can_create(&plan.name).await? {
             let name = plan.name.to_string();
             progress.transaction.set(&plan.name.full(), &plan.sandbox, Expected::Absent);
             self.remember(progress, &plan.name, Some(&plan.sandbox), &plan.sandbox);
+            if let Some(waiting) = WaitingBranch::find(self.known, self.refs, &plan.name) {
+                self.clear_waiting(&waiting, progress).await?;
+            }
             plan.outcome = CommitsOutcome::Created { count, name };
         } else {
             let checked_out = self.host.checked_out().await?;
@@ -921,29 +948,6 @@ impl SyncRun<'_> {
                 progress.report.detached.push((tree.path.clone(), head.clone()));
             }
         }
-        Ok(())
-    }
-
-    /// The branch that earlier versions showed waiting commits on stands where a directory of them is needed.
-    async fn make_room(&self, progress: &mut Progress) -> Result<(), GitError> {
-        let before = self.refs.waiting_before();
-        let Some(id) = self.known.get(&before) else { return Ok(()) };
-        if self.host.checked_out().await?.iter().any(|branch| branch.full() == before) {
-            return Ok(());
-        }
-        // In steps that lose nothing: a ref cannot become a directory at once.
-        let pin = format!("{}before", self.refs.base());
-        let reason = "palisade: make room for waiting branches";
-        let mut keep = RefTransaction::default();
-        keep.set(&pin, id, Expected::Anything);
-        keep.commit(self.repository(), reason).await?;
-        let mut remove = RefTransaction::default();
-        remove.delete(&before, Expected::At(id));
-        remove.commit(self.repository(), reason).await?;
-        let mut create = RefTransaction::default();
-        create.set(&format!("{before}/before"), id, Expected::Absent);
-        create.commit(self.repository(), reason).await?;
-        progress.transaction.delete(&pin, Expected::Anything);
         Ok(())
     }
 }

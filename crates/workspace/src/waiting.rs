@@ -11,6 +11,39 @@ use crate::transaction::{Expected, RefTransaction};
 /// More branches of the user's than anybody has in the way.
 const MAX_ATTEMPTS: u32 = 1000;
 
+impl Repository {
+    /// The branch that earlier versions showed waiting commits on stands where a directory of them is needed: it becomes
+    /// `palisade/<name>/before`. Whether refs have changed.
+    pub(crate) async fn rename_earlier_waiting(
+        &self,
+        refs: &SandboxRefs,
+        known: &HostRefs,
+    ) -> Result<bool, GitError> {
+        let (old, pin) = (refs.waiting_before(), format!("{}before", refs.base()));
+        let new = format!("{old}/before");
+        let reason = "palisade: make room for waiting branches";
+        let mut done = RefTransaction::default();
+        if let Some(id) = known.get(&old) {
+            // A ref cannot become a directory at once: one that is killed meanwhile has not lost the commits.
+            let mut keep = RefTransaction::default();
+            keep.set(&pin, id, Expected::Anything);
+            keep.commit(self, reason).await?;
+            // It takes working trees along that have the branch checked out.
+            let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+            self.git(["branch", "-m", "--", &short(&old), &short(&new)]).bytes().await?;
+        } else if let Some(id) = known.get(&pin) {
+            if !known.has(&new) {
+                done.set(&new, id, Expected::Absent);
+            }
+        } else {
+            return Ok(false);
+        }
+        done.delete(&pin, Expected::Anything);
+        done.commit(self, reason).await?;
+        Ok(true)
+    }
+}
+
 /// Commits of a branch that were shown on a branch of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingBranch {

@@ -225,17 +225,29 @@ impl Worktrees {
         repository.placed(&tree.path, &tree.administration)
     }
 
-    /// The directory in which git says that the worktree is here.
     fn administration_of(&self, path: &Path) -> Option<PathBuf> {
-        let all = std::fs::read_dir(self.repository.places().common.join("worktrees")).ok()?;
-        all.flatten().map(|entry| entry.path()).find(|administration| {
-            let Ok(mut pointer) = std::fs::read(administration.join("gitdir")) else { return false };
-            while pointer.last() == Some(&b'\n') {
-                pointer.pop();
-            }
-            let pointer = administration.join(OsString::from_vec(pointer));
-            lexically_normal(&pointer) == path.join(".git")
-        })
+        linked_administration(&self.repository, path)
+    }
+}
+
+/// The directory in which git says that a linked worktree is here.
+fn linked_administration(repository: &Repository, path: &Path) -> Option<PathBuf> {
+    let all = std::fs::read_dir(repository.places().common.join("worktrees")).ok()?;
+    all.flatten().map(|entry| entry.path()).find(|administration| {
+        let Ok(mut pointer) = std::fs::read(administration.join("gitdir")) else { return false };
+        while pointer.last() == Some(&b'\n') {
+            pointer.pop();
+        }
+        let pointer = administration.join(OsString::from_vec(pointer));
+        lexically_normal(&pointer) == path.join(".git")
+    })
+}
+
+/// Where git keeps the state of a working tree.
+pub(crate) fn administration(repository: &Repository, entry: &Entry) -> Option<PathBuf> {
+    match entry.is_main {
+        true => Some(repository.places().common.clone()),
+        false => linked_administration(repository, &entry.path),
     }
 }
 
@@ -255,6 +267,7 @@ fn lexically_normal(path: &Path) -> PathBuf {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) path: PathBuf,
+    pub(crate) is_main: bool,
     pub(crate) branch: Option<BranchName>,
 }
 
@@ -267,7 +280,8 @@ fn parse(bytes: &[u8]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in bytes.split(|byte| *byte == 0) {
         if let Some(path) = line.strip_prefix(b"worktree ") {
-            entries.push(Entry { path: PathBuf::from(OsString::from_vec(path.to_vec())), branch: None });
+            let (path, is_main) = (PathBuf::from(OsString::from_vec(path.to_vec())), entries.is_empty());
+            entries.push(Entry { path, is_main, branch: None });
         } else if let Some(branch) = line.strip_prefix(b"branch refs/heads/")
             && let Some(entry) = entries.last_mut()
         {
@@ -285,7 +299,10 @@ mod tests {
     fn the_list_of_worktrees_is_read_with_odd_names() {
         let text = b"worktree /a\0HEAD 1\0branch refs/heads/main\0\0worktree /b\nc\0HEAD 2\0detached\0\0";
         let branch = Some(BranchName::new("main").unwrap());
-        let expected = [Entry { path: "/a".into(), branch }, Entry { path: "/b\nc".into(), branch: None }];
+        let expected = [
+            Entry { path: "/a".into(), is_main: true, branch },
+            Entry { path: "/b\nc".into(), is_main: false, branch: None },
+        ];
         assert_eq!(parse(text), expected);
         assert_eq!(parse(b""), []);
     }

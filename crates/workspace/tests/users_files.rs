@@ -206,3 +206,99 @@ async fn only_some_paths_may_be_asked_for() {
         (CommitsOutcome::Moved { count: 1, dropped: 0 }, paths(&["two"]))
     );
 }
+
+#[tokio::test]
+async fn a_branch_that_a_rebase_or_a_bisect_holds_does_not_move() {
+    for (begin, abort) in [
+        (
+            "git switch -qc other HEAD~1; echo other > code; git commit -qam other; git switch -q main; \
+             git rebase other >/dev/null 2>&1 || :",
+            "git rebase --abort",
+        ),
+        ("git bisect start -q HEAD HEAD~2 >/dev/null", "git bisect reset 2>/dev/null"),
+    ] {
+        let scene = Scene::new();
+        scene.host("for i in 1 2 3; do echo $i > code; git commit -qam $i; done");
+        scene.start().await;
+        scene.inside("echo agent > agents; git add -A; git commit -qm agents; git switch -qc idea; git commit -q --allow-empty -m idea; git switch -q main");
+        scene.host(begin);
+        let before = scene.host("git rev-parse main");
+        let synced = scene.sync().await;
+        assert!(synced.0.sync.needs_user(), "{synced:?}");
+        assert_eq!(scene.host("git rev-parse main"), before, "{synced:?}");
+        assert_eq!(scene.host("git branch --list idea"), "", "everything waits: {synced:?}");
+        scene.host(abort);
+        let synced = scene.sync().await;
+        assert!(!synced.0.sync.needs_user(), "{synced:?}");
+        assert_eq!(
+            scene.host(
+                "git log -1 --format=%s main; git log -1 --format=%s idea; git branch --list 'palisade/*'"
+            ),
+            "agents\nidea"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_another_worktree_rebases_does_not_move() {
+    let scene = Scene::new();
+    scene.host("git branch side; for i in 1 2; do echo $i > code; git commit -qam $i; done");
+    scene.start().await;
+    scene.inside(
+        "git switch -q side; echo agent > agents; git add -A; git commit -qm agents; git switch -q main",
+    );
+    scene.host(
+        "git worktree add -q ../linked side; cd ../linked; echo mine > code; git commit -qam mine; \
+         git rebase main >/dev/null 2>&1 || :",
+    );
+    let before = scene.host("git rev-parse side");
+    scene.sync().await;
+    assert_eq!(scene.host("git rev-parse side"), before);
+}
+
+#[tokio::test]
+async fn a_new_branch_that_waited_because_only_some_files_were_asked_for_is_made_later() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git switch -qc idea; git commit -q --allow-empty -m idea; git switch -q main; echo x > x");
+    let synced = scene.sync_with(|options| options.only = vec!["x".into()]).await.unwrap();
+    assert!(synced.0.sync.needs_user(), "{synced:?}");
+    assert_eq!(scene.host("git branch --list idea"), "");
+    let synced = scene.sync().await;
+    assert!(!synced.0.sync.needs_user(), "{synced:?}");
+    assert_eq!(scene.host("git log -1 --format=%s idea; git branch --list 'palisade/*'"), "idea");
+}
+
+#[tokio::test]
+async fn the_waiting_branch_of_an_earlier_version_makes_room() {
+    for checked_out in [false, true] {
+        let scene = Scene::new();
+        let name = scene.refs.name().to_string();
+        scene.host(&format!(
+            "git switch -qc palisade/{name}; git commit -q --allow-empty -m earlier; git switch -q main"
+        ));
+        if checked_out {
+            scene.host(&format!("git worktree add -q ../linked palisade/{name}"));
+        }
+        scene.start().await;
+        scene.inside("git commit -q --allow-empty -m agents");
+        scene.host("git commit -q --allow-empty -m users");
+        scene.sync().await;
+        let listed = scene.host(
+            "git for-each-ref --format='%(refname:short) %(subject)' refs/heads/palisade refs/palisade/base",
+        );
+        let lines: Vec<&str> =
+            listed.lines().filter(|line| line.starts_with("palisade/") && !line.contains("/base/")).collect();
+        assert_eq!(
+            lines,
+            [format!("palisade/{name}/before earlier"), format!("palisade/{name}/main agents")],
+            "{listed}"
+        );
+        if checked_out {
+            assert_eq!(
+                scene.host("git -C ../linked branch --show-current"),
+                format!("palisade/{name}/before")
+            );
+        }
+    }
+}

@@ -175,7 +175,7 @@ fn what_does_not_describe_itself_is_kept_and_shown_until_it_is_removed_by_its_id
         let items = collected.as_array().unwrap();
         assert_eq!(items.len(), 2, "{collected}");
         let item = |id: &str| {
-            let hint = format!("remove it and its files with: palisade rm {id}");
+            let hint = format!("remove it and its files with: palisade rm --discard {id}");
             items.iter().find(|item| item["hint"] == *hint).expect("it is named").clone()
         };
         for id in [old.as_str(), &id] {
@@ -195,10 +195,14 @@ fn what_does_not_describe_itself_is_kept_and_shown_until_it_is_removed_by_its_id
         (&row(old)["state"], &row(old)["name"], &row(old)["method"]),
         (&unrecorded, &"old".into(), &method.into())
     );
-    assert_eq!((&row(&id)["state"], &row(&id)["remove"]), (&unrecorded, &format!("palisade rm {id}").into()));
+    assert_eq!(
+        (&row(&id)["state"], &row(&id)["remove"]),
+        (&unrecorded, &format!("palisade rm --discard {id}").into())
+    );
     assert_eq!(engine.owned_by(&instance), owned, "nothing was removed");
 
-    instance.run(["rm", old]).ok();
+    assert_eq!(instance.run(["rm", old]).code, 7, "nothing is known of its work");
+    instance.run(["rm", "--discard", old]).ok();
     fs::write(&description, &whole[..20]).unwrap();
     let collected = instance.run(["gc", "--json"]).ok().json();
     assert_eq!(

@@ -33,8 +33,12 @@ fn commits_of_a_submodule_survive_the_sandbox() {
         "git init -q ../library; cd ../library; echo 1 > lib; git add -A; git commit -qm lib; cd ../work; \
          git -c protocol.file.allow=always submodule add -q ../library lib; git commit -qm submodule",
     );
-    task(&instance, &[], "cd lib && echo 2 > lib && git commit -qam 'in the library' && cd .. && git commit -qam bump")
-        .ok();
+    task(
+        &instance,
+        &[],
+        "cd lib && echo 2 > lib && git commit -qam 'in the library' && cd .. && git commit -qam bump",
+    )
+    .ok();
     instance.run(["agent", "rm", "--force", "box"]).ok();
     let found = host(
         &instance,
@@ -66,7 +70,10 @@ fn the_users_commits_on_a_waiting_branch_are_not_moved_away() {
     task(&instance, &[], "echo agent > agents && git add -A && git commit -qm agents").ok();
     host(&instance, "git commit -q --allow-empty -m users");
     sync(&instance, &[], 7);
-    host(&instance, "git switch -q palisade/box/main; echo mine > mine; git add -A; git commit -qm mine; git switch -q main");
+    host(
+        &instance,
+        "git switch -q palisade/box/main; echo mine > mine; git add -A; git commit -qm mine; git switch -q main",
+    );
     let mine = host(&instance, "git rev-parse palisade/box/main");
     inside(&instance, "echo more > more && git add -A && git commit -qm more");
     let synced = sync(&instance, &[], 7);
@@ -90,12 +97,15 @@ fn a_removed_sandbox_without_an_agent_names_repositories_with_commits_of_their_o
     let instance = clean_repository();
     instance.run(["create", "plain"]).ok();
     instance.run(["start", "plain"]).ok();
-    let script = "git init -q idea && cd idea && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m idea";
+    let script =
+        "git init -q idea && cd idea && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m idea";
     instance.run(["exec", "plain", "--", "sh", "-c", script]).ok();
     instance.run(["stop", "plain"]).ok();
     let removed = instance.run(["rm", "plain"]).ok();
     assert!(
-        removed.stderr.contains("removed with it: the repository /workspace/idea, with commits that no remote of it had"),
+        removed.stderr.contains(
+            "removed with it: the repository /workspace/idea, with commits that no remote of it had"
+        ),
         "{}",
         removed.stderr
     );

@@ -5,7 +5,12 @@ use crate::{clean_repository, host, inside, sync, task};
 #[test]
 fn commits_on_a_branch_that_is_not_checked_out_are_reported() {
     let instance = clean_repository();
-    task(&instance, &[], "git switch -qc idea && echo x > x && git add -A && git commit -qm idea && git switch -q main").ok();
+    task(
+        &instance,
+        &[],
+        "git switch -qc idea && echo x > x && git add -A && git commit -qm idea && git switch -q main",
+    )
+    .ok();
     let synced = instance.run(["agent", "sync", "box", "--json"]).ok();
     let branches = synced.json()["branches"].clone();
     let idea = branches.as_array().unwrap().iter().find(|branch| branch["branch"] == "idea");
@@ -24,11 +29,17 @@ fn each_diverged_branch_waits_under_its_own_name_and_the_hints_work() {
          git commit -qm on-side && git switch -q main",
     )
     .ok();
-    host(&instance, "git commit -q --allow-empty -m mine; git switch -q side; git commit -q --allow-empty -m mine; git switch -q main");
+    host(
+        &instance,
+        "git commit -q --allow-empty -m mine; git switch -q side; git commit -q --allow-empty -m mine; git switch -q main",
+    );
     let synced = sync(&instance, &["--all"], 7);
     for branch in ["main", "side"] {
         assert!(synced.contains(&format!("waits on branch palisade/box/{branch}")), "{synced}");
-        assert_eq!(host(&instance, &format!("git log -1 --format=%s palisade/box/{branch}")), format!("on-{branch}"));
+        assert_eq!(
+            host(&instance, &format!("git log -1 --format=%s palisade/box/{branch}")),
+            format!("on-{branch}")
+        );
     }
     // The hint is a command, and it merges the right branch.
     let hint = synced.lines().find_map(|line| line.split_once("next: git merge palisade/box/main")).is_some();
@@ -43,7 +54,7 @@ fn a_conflict_ends_with_seven_and_a_command_that_shows_the_agents_file() {
     task(&instance, &[], "echo agent > code").ok();
     host(&instance, "echo user > code");
     let synced = sync(&instance, &[], 7);
-    let command = synced.lines().find_map(|line| line.trim().strip_prefix("next: ")).expect("a command");
+    let command = synced.lines().find_map(|line| line.trim().strip_prefix("compare: ")).expect("a command");
     assert!(command.starts_with("git "), "{synced}");
     assert!(host(&instance, &format!("{command} | cat")).contains("agent"), "{command}");
     assert_eq!(host(&instance, "cat code"), "user", "the user's file stays");
@@ -76,7 +87,11 @@ fn the_hosts_branches_and_tags_are_there_inside() {
         "git describe && git diff --stat main...HEAD && git switch -q main && git log -1 --format=%s",
     )
     .ok();
-    assert!(outcome.stdout.starts_with("v1-1-g") && outcome.stdout.ends_with("first\n"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.starts_with("v1-1-g") && outcome.stdout.ends_with("first\n"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]

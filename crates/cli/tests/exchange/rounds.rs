@@ -25,8 +25,14 @@ fn an_amended_or_rebased_host_reaches_the_agent() {
     assert_eq!(task(&instance, &[], "git log -1 --format=%s").ok().stdout, "agents, amended\n");
     inside(&instance, "echo again > again && git add -A && git commit -qm again");
     sync(&instance, &[], 0);
-    host(&instance, "git switch -qc base HEAD~2; git commit -q --allow-empty -m base; git switch -q main; git rebase -q base");
-    assert_eq!(task(&instance, &[], "git log --format=%s").ok().stdout, "again\nagents, amended\nbase\nfirst\n");
+    host(
+        &instance,
+        "git switch -qc base HEAD~2; git commit -q --allow-empty -m base; git switch -q main; git rebase -q base",
+    );
+    assert_eq!(
+        task(&instance, &[], "git log --format=%s").ok().stdout,
+        "again\nagents, amended\nbase\nfirst\n"
+    );
 }
 
 #[test]
@@ -68,13 +74,19 @@ fn a_sparse_checkout_gets_what_it_shows_and_commits_the_rest() {
     );
     task(&instance, &[], "ls b && echo 2 > a/a && echo 2 > b/b && git commit -qam both && echo 3 > a/a").ok();
     sync(&instance, &[], 0);
-    assert_eq!(host(&instance, "git log -1 --format=%s; git show HEAD:b/b; cat a/a; git status --porcelain; ls"), "both\n2\n3\n M a/a\na\ncode");
+    assert_eq!(
+        host(&instance, "git log -1 --format=%s; git show HEAD:b/b; cat a/a; git status --porcelain; ls"),
+        "both\n2\n3\n M a/a\na\ncode"
+    );
 }
 
 #[test]
 fn a_partial_clone_starts_or_says_why_it_cannot() {
     let instance = clean_repository();
-    host(&instance, "git config uploadpack.allowFilter true; echo 2 > code; git commit -qam second; git clone -q --no-local --filter=blob:none . ../partial; rm -rf .git code; mv ../partial/.git ../partial/* .");
+    host(
+        &instance,
+        "git config uploadpack.allowFilter true; echo 2 > code; git commit -qam second; git clone -q --no-local --filter=blob:none . ../partial; rm -rf .git code; mv ../partial/.git ../partial/* .",
+    );
     let started = task(&instance, &[], "cat code");
     if started.code != 0 {
         assert!(started.stderr.contains("partial clone"), "{}", started.stderr);

@@ -114,12 +114,15 @@ fn one_row_that_cannot_be_read_is_shown_and_can_be_removed_with_all_it_has() {
     let listed = instance.run(["ls"]).ok();
     let row = listed.stdout.lines().find(|line| line.starts_with("busy")).expect("it is listed");
     assert!(row.contains("unreadable"), "{row}");
-    assert!(listed.stderr.contains("remove it with: palisade rm --force busy"), "{listed:?}");
+    assert!(listed.stderr.contains("remove it with: palisade rm --discard busy"), "{listed:?}");
     assert!(instance.run(["doctor"]).ok().stdout.contains("cannot be read: busy"));
     assert_eq!(states(&instance), [("idle".to_owned(), "created".to_owned())], "the rest works");
-    let refused = instance.run(["rm", "busy"]);
-    assert_eq!(refused.code, 1, "it runs, so it is only removed by force: {refused:?}");
-    instance.run(["rm", "--force", "busy"]).ok();
+    for words in [&["rm", "busy"][..], &["rm", "--force", "busy"]] {
+        let refused = instance.run(words);
+        assert_eq!(refused.code, 1, "nothing is known of its work: {refused:?}");
+        assert!(refused.stderr.contains("palisade rm --discard "), "{refused:?}");
+    }
+    instance.run(["rm", "--discard", "busy"]).ok();
     instance.run(["create", "busy"]).ok();
     instance.run(["rm", "busy", "idle"]).ok();
     eventually("nothing is left", || Traces::of(&instance).is_clean());

@@ -172,11 +172,15 @@ fn what_does_not_describe_itself_is_kept_and_shown_until_it_is_removed_by_its_id
         let listed = instance.run(["ls"]).ok();
         let row = listed.stdout.lines().find(|line| line.contains("unrecorded")).expect(damage);
         assert!(row.starts_with(&id) && row.contains(why), "{damage}: {row}");
-        assert!(listed.stderr.contains(&format!("palisade rm {id}")), "{damage}: {}", listed.stderr);
+        assert!(
+            listed.stderr.contains(&format!("palisade rm --discard {id}")),
+            "{damage}: {}",
+            listed.stderr
+        );
         let json = instance.run(["ls", "--json"]).ok().json();
         let entry = json.as_array().unwrap().iter().find(|row| row["id"] == *id).expect(damage);
         assert_eq!((&entry["state"], &entry["method"]), (&"unrecorded".into(), &serde_json::Value::Null));
-        assert_eq!(entry["remove"], format!("palisade rm {id}"));
+        assert_eq!(entry["remove"], format!("palisade rm --discard {id}"));
 
         // It even runs on: nothing that has no record is ended or removed.
         for _ in 0..2 {
@@ -184,15 +188,20 @@ fn what_does_not_describe_itself_is_kept_and_shown_until_it_is_removed_by_its_id
             let kept = &collected[0];
             assert_eq!((kept["action"].as_str(), collected.as_array().unwrap().len()), (Some("kept"), 1));
             assert!(kept["what"].as_str().unwrap().contains(&id), "{kept}");
-            assert!(kept["hint"].as_str().unwrap().contains(&format!("palisade rm {id}")), "{kept}");
+            assert!(
+                kept["hint"].as_str().unwrap().contains(&format!("palisade rm --discard {id}")),
+                "{kept}"
+            );
         }
         assert_eq!(fs::read_to_string(directory.join("workspace/work")).unwrap(), "work\n");
         let told = instance.run(["--method", "noop", "doctor"]).ok().stdout;
         assert!(told.contains(&id), "{told}");
 
-        let refused = instance.run(["rm", &id]);
-        assert_eq!(refused.code, 7, "it runs, so it is only removed by force: {refused:?}");
-        instance.run(["rm", "--force", &id]).ok();
+        for words in [&["rm", &id][..], &["rm", "--force", &id]] {
+            let refused = instance.run(words);
+            assert_eq!(refused.code, 7, "nothing is known of its work: {refused:?}");
+        }
+        instance.run(["rm", "--discard", &id]).ok();
         assert!(!directory.exists());
         assert_eq!(instance.run(["gc", "--json"]).ok().stdout, "[]\n");
         instance.run(["rm", "idle"]).ok();

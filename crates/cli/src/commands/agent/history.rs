@@ -96,7 +96,7 @@ impl ListedAs {
             commit: archive.commit.to_string(),
             sandbox: archive.sandbox.to_string(),
             name: manifest.map(|manifest| manifest.name.to_string()),
-            agent: manifest.map(|manifest| printable(&manifest.agent)),
+            agent: manifest.map(|manifest| printable(&manifest.agent)).filter(|agent| !agent.is_empty()),
             time: archive.time,
             reason: manifest.map(|manifest| manifest.reason.as_str()),
             entries: entries.collect(),

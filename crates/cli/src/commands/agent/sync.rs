@@ -70,6 +70,8 @@ pub(crate) struct Synced {
     pushes: Vec<String>,
     /// Branches palisade/NAME/… that are gone, because you have their commits now.
     removed_branches: Vec<String>,
+    /// Other working trees of the sandbox with uncommitted files; `--all` or `--worktree` brings them.
+    not_asked: Vec<String>,
     /// Whether something waits for you, or could not be archived; the exit code is 7 then.
     needs_user: bool,
     /// Branches and worktrees whose names are not taken. Always 0: they are archived under other names.
@@ -288,6 +290,7 @@ impl Synced {
             pushes: sync.pushes.iter().map(push_command).collect(),
             left_out: left_out(report),
             removed_branches: sync.removed_branches.iter().map(|name| printable(name)).collect(),
+            not_asked: sync.not_asked.iter().map(|(path, _)| path.to_string()).collect(),
             needs_user: needs_user(report),
             unnameable: 0,
             artifacts,
@@ -394,10 +397,19 @@ impl Telling<'_> {
             output::warning(&format!("{path} is at commit {}, which is on no branch", commit.short()));
             output::note(&format!("  next: git branch NAME {commit}"));
         }
+        for (path, branch) in &sync.not_asked {
+            let name = self.sandbox.name();
+            let command = match branch {
+                Some(branch) => format!("palisade agent sync --worktree {branch} {name}"),
+                None => format!("palisade agent sync --all {name}"),
+            };
+            output::note(&format!("{path} has files that are not committed; bring them with: {command}"));
+        }
         self.pushes();
         self.nested();
         self.left_out();
-        let has_news = sync.has_unapplied_work() || !sync.removed_branches.is_empty();
+        let has_news =
+            sync.has_unapplied_work() || !sync.removed_branches.is_empty() || !sync.not_asked.is_empty();
         match self.report.archived.archive() {
             Some(archive) => output::note(&format!("archived as {}", archive.reference)),
             None if !has_news && !needs_user(self.report) => output::note("nothing new"),
@@ -513,7 +525,9 @@ impl Telling<'_> {
             for path in report.conflicts.iter().take(MAX_SHOWN) {
                 output::note(&format!("  compare: {}", self.compare(tree, path)));
             }
-            output::note(&format!("  merge: palisade agent sync --merge {}", self.sandbox.name()));
+            if self.options.merge == MergeMode::Wait {
+                output::note(&format!("  merge: palisade agent sync --merge {}", self.sandbox.name()));
+            }
         }
     }
 
@@ -584,12 +598,14 @@ impl Telling<'_> {
             ));
             output::note(&format!("  look at it: git -C {} log --all", nested.place));
             output::note(&format!(
-                "  bring it into a repository of yours: git fetch {} 'refs/palisade/archive/*:refs/palisade/archive/*'",
+                "  bring it into a repository of yours: git fetch {} 'refs/palisade/archive/*:refs/palisade/nested/*'",
                 nested.place
             ));
         }
         for path in &self.report.archived.plain_clones {
-            output::note(&format!("{path} is a clone without changes of its own; it stays in the sandbox"));
+            output::note(&format!(
+                "{path} is a repository without commits or changes of its own; it stays in the sandbox"
+            ));
         }
     }
 
