@@ -152,7 +152,7 @@ fn known<T: Copy, const N: usize>(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MovedRef {
-    /// In full, such as `refs/palisade/NAME/heads/main`.
+    /// In full, such as `refs/palisade/archive/ID/3`.
     pub name: String,
     /// The commit it was at; none when it is new.
     pub from: Option<String>,

@@ -18,6 +18,7 @@ pub mod environment;
 pub mod frames;
 pub mod infra;
 pub mod names;
+pub mod survey;
 
 /// One fuzz target: its name, which is also that of its corpus, and its body.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,7 @@ pub struct Target {
 }
 
 /// Every target there is.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "protocol_frames", check: frames::check },
     Target { name: "config", check: config::check },
     Target { name: "dotenv", check: dotenv::check },
@@ -35,5 +36,6 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "infra", check: infra::check },
     Target { name: "compose", check: compose::check },
     Target { name: "names", check: names::check },
+    Target { name: "survey", check: survey::check },
     Target { name: "tar", check: archive::check },
 ];

@@ -58,6 +58,11 @@ fn what_fuzzing_kept_of_config_still_holds() {
 }
 
 #[test]
+fn what_fuzzing_kept_of_survey_still_holds() {
+    replay("survey");
+}
+
+#[test]
 fn what_fuzzing_kept_of_dotenv_still_holds() {
     replay("dotenv");
 }

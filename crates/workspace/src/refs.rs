@@ -161,12 +161,12 @@ impl SandboxRefs {
         format!("{}sent/{}", self.base(), component(branch.as_str()))
     }
 
-    /// What was put on the branch that shows waiting commits.
     /// Where the host's commits are that the sandbox was sent or that it delivered to.
     pub(crate) fn sent_directories(&self) -> [String; 2] {
         ["host", "sent"].map(|kind| format!("{}{kind}/", self.base()))
     }
 
+    /// What was put on the branch that shows waiting commits.
     pub(crate) fn base_waiting(&self, branch: &BranchName) -> String {
         format!("{}waiting/{}", self.base(), component(branch.as_str()))
     }

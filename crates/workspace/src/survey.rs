@@ -158,7 +158,7 @@ impl Survey {
     }
 
     /// Reads the guest's answer; `None` when it makes no sense. The records are described there.
-    pub(crate) fn parse(answer: &[u8], workspace: &str) -> Option<Result<Self, SandboxError>> {
+    pub fn parse(answer: &[u8], workspace: &str) -> Option<Result<Self, SandboxError>> {
         let mut words = answer.split(|byte| *byte == 0);
         // Every word is ended by a NUL, so nothing follows the last.
         if words.next_back()? != b"" {

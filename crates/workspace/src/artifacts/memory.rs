@@ -1,8 +1,9 @@
 //! What was laid into a working tree, so that the next time knows its own files from the user's.
 //!
-//! A file in the repository's own directory, to which a line is added *before* a file is laid: whoever is killed in between
-//! has said more than is true, which costs nothing, and never less. When all is laid it is written anew, with what is
-//! still there. It stays when the sandbox goes: another of the same name goes on where it left off.
+//! A file in the repository's own directory, to which a line is added *before* a file is laid: a process that is killed
+//! in between has recorded too much, which costs nothing, and never too little. When all is laid it is written anew, with
+//! what is still there. It is kept by the sandbox's id, so that another of the same name does not take its files for its
+//! own.
 
 use palisade_host::beneath;
 use palisade_host::digest::Digest;

@@ -8,7 +8,7 @@ use crate::{OK, Status, output};
 use palisade_agents::SyncEntry;
 use palisade_core::{MovedRef, printable, time};
 
-/// Show an agent's commits, or when its work came into refs of the host
+/// Show an agent's commits, or when its work was archived and synced
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name or id [default: the sandbox of the repository here]
