@@ -70,8 +70,13 @@ fn a_commit_is_archived_by_itself_and_nothing_else_moves(method: &'static str) {
     let first = git(&instance, "rev-parse HEAD");
     let second = inside(&instance, COMMIT);
     eventually("the commit is on the host", || is_archived(&instance, &second));
-    eventually("and reported", || by(&syncs(&instance), "commit") == 1);
-    let reported = syncs(&instance).pop().unwrap();
+    // A look right before the commit may have archived the file that it is about.
+    let reported = || {
+        let with_commit = |sync: &Value| sync["trigger"] == "commit" && sync["refs"][0]["commits"] == 1;
+        syncs(&instance).into_iter().find(with_commit)
+    };
+    eventually("and reported", || reported().is_some());
+    let reported = reported().unwrap();
     let archive = archives(&instance).pop().unwrap();
     let commit = git(&instance, &format!("rev-parse {archive}"));
     assert_eq!(
@@ -94,7 +99,7 @@ fn a_commit_is_archived_by_itself_and_nothing_else_moves(method: &'static str) {
     assert_eq!(listed[0]["sync"], "on-commit");
     assert!(listed[0]["synced_at"].is_i64(), "{listed}");
     let synced = without_archive(instance.run(["agent", "sync", "box"])).ok();
-    assert_eq!(synced.stderr, "feature/side: new branch with 2 commits\nmain: 1 commit\n");
+    assert_eq!(synced.stderr, "feature/side: new branch with 1 commit\nmain: 1 commit\n");
     instance.run(["agent", "rm", "box"]).ok();
 }
 
@@ -143,10 +148,12 @@ fn a_repository_that_is_gone_is_reported_and_found_again(method: &'static str) {
     let (hidden, there) = (instance.work().join(".hidden"), instance.work().join(".git"));
     std::fs::rename(&there, &hidden).unwrap();
     let commit = instance.run(["agent", "exec", "box", "--", "sh", "-c", COMMIT]).ok().stdout;
-    let failures = || syncs(&instance).into_iter().filter(|sync| sync["error"].is_string());
-    eventually("the failure is reported", || failures().next().is_some());
-    let reason = failures().next().unwrap()["error"].as_str().unwrap().to_owned();
-    assert!(reason.contains("the repository of sandbox 'box' is not at"), "{reason}");
+    // One that was under way meanwhile may have found half of it.
+    let is_told = |sync: &Value| {
+        let reason = sync["error"].as_str().unwrap_or_default();
+        reason.contains("the repository of sandbox 'box' is not at")
+    };
+    eventually("the failure is reported", || syncs(&instance).iter().any(is_told));
     std::fs::rename(&hidden, &there).unwrap();
     eventually("it is tried again", || is_archived(&instance, commit.trim_end()));
 }

@@ -14,8 +14,8 @@ fn commits_of_a_nested_repository_survive_the_sandbox() {
     let refused = instance.run(["agent", "rm", "box"]);
     assert_eq!(refused.code, 7, "{}", refused.stderr);
     assert!(refused.stderr.contains("nested repository sub/nested"), "{}", refused.stderr);
-    let synced = sync(&instance, &[], 0);
-    assert!(synced.contains("sub/nested"), "{synced}");
+    let synced = sync(&instance, &[], 7);
+    assert!(synced.contains("nested repository sub/nested: its work is archived"), "{synced}");
     instance.run(["agent", "rm", "--force", "box"]).ok();
     let found = host(
         &instance,

@@ -13,7 +13,7 @@ fn commits_on_a_branch_that_is_not_checked_out_are_reported() {
     .ok();
     let synced = instance.run(["agent", "sync", "box", "--json"]).ok();
     let branches = synced.json()["branches"].clone();
-    let idea = branches.as_array().unwrap().iter().find(|branch| branch["branch"] == "idea");
+    let idea = branches.as_array().unwrap().iter().find(|branch| branch["name"] == "idea");
     assert!(idea.is_some(), "{branches}");
     assert_eq!(host(&instance, "git log -1 --format=%s idea"), "idea");
 }
