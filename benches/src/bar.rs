@@ -26,14 +26,18 @@ pub enum Bar {
     Ratio(f64),
     /// Our median is at least this many times the peer's: for what is better when there is more of it.
     RatioAtLeast(f64),
+    /// Our median is at most this many times the peer's, plus this much.
+    RatioPlus(f64, f64),
     /// Our median is at most this much, whatever others do.
     AtMost(f64),
 }
 
 impl Bar {
-    pub fn value(self) -> f64 {
+    /// What a report shows: the ratio to reach beside such a peer, or the largest value of ours.
+    pub fn value(self, peer: Option<f64>) -> f64 {
         match self {
             Bar::Ratio(value) | Bar::RatioAtLeast(value) | Bar::AtMost(value) => value,
+            Bar::RatioPlus(ratio, more) => ratio + peer.map_or(0.0, |peer| more / peer),
         }
     }
 
@@ -42,6 +46,7 @@ impl Bar {
         match self {
             Bar::Ratio(most) => peer.is_some_and(|peer| ours / peer <= most),
             Bar::RatioAtLeast(least) => peer.is_some_and(|peer| ours / peer >= least),
+            Bar::RatioPlus(ratio, more) => peer.is_some_and(|peer| ours <= ratio * peer + more),
             Bar::AtMost(most) => ours <= most,
         }
     }
@@ -50,6 +55,7 @@ impl Bar {
         match self {
             Bar::Ratio(most) => format!("≤ {most:.2}×"),
             Bar::RatioAtLeast(least) => format!("≥ {least:.2}×"),
+            Bar::RatioPlus(ratio, more) => format!("≤ {ratio:.2}× + {more} {}", unit.symbol()),
             Bar::AtMost(most) => format!("≤ {most} {}", unit.symbol()),
         }
     }
@@ -74,6 +80,16 @@ mod tests {
         assert!(!bar.reached(14.9, Some(10.0)));
         assert!(!bar.reached(100.0, None));
         assert_eq!(bar.shown(Unit::MebibytesPerSecond).to_string(), "≥ 1.50×");
+    }
+
+    #[test]
+    fn a_ratio_may_have_a_fixed_part() {
+        let bar = Bar::RatioPlus(1.5, 500.0);
+        assert!(bar.reached(2000.0, Some(1000.0)));
+        assert!(!bar.reached(2001.0, Some(1000.0)));
+        assert!(!bar.reached(1.0, None));
+        assert_eq!(bar.value(Some(1000.0)), 2.0);
+        assert_eq!(bar.shown(Unit::Milliseconds).to_string(), "≤ 1.50× + 500 ms");
     }
 
     #[test]

@@ -41,13 +41,13 @@ pub struct Measured {
     pub peer: Option<Samples>,
 }
 
-/// Fills caches on both sides before anything counts.
+/// Fills caches on both sides before anything counts: at most so many runs, and fewer where few are measured.
 const WARM_UP: usize = 3;
 
 impl Comparison {
     pub fn measure(&self, scene: &Scene) -> Result<Measured> {
         let mut sides = (self.prepare)(scene)?;
-        take_turns(&mut sides, WARM_UP)?;
+        take_turns(&mut sides, WARM_UP.min(self.runs / 3))?;
         let (ours, peer) = take_turns(&mut sides, self.runs)?;
         let ours = Samples::new(ours).ok_or_else(|| Failure::Plan("a comparison without a run".into()))?;
         Ok(Measured { ours, peer: Samples::new(peer) })

@@ -9,6 +9,7 @@ mod cgroups;
 mod comparison;
 pub mod comparisons;
 mod failure;
+mod generated;
 pub mod interrupt;
 mod peers;
 mod processes;

@@ -32,7 +32,7 @@ fn entry(comparison: &Comparison, measured: Option<&Measured>) -> Entry {
         ours: ours.map(rounded),
         peer: peer.map(rounded),
         ratio: ours.zip(peer).map(|(ours, peer)| rounded(ours / peer)),
-        bar: comparison.bar.value(),
+        bar: rounded(comparison.bar.value(peer)),
         pass: ours.is_some_and(|ours| comparison.bar.reached(ours, peer)),
     }
 }
@@ -49,7 +49,7 @@ pub fn table(results: &[(&Comparison, Result<Measured>)]) -> String {
         let [mark, name, ours, ours_95, ours_spread, peer, peer_95, ratio, bar] = cells;
         let _ = writeln!(
             out,
-            "{mark:2}{name:NAME$}{ours:>13}{ours_95:>13}{ours_spread:>8}{peer:>13}{peer_95:>13}{ratio:>9}{bar:>10}"
+            "{mark:2}{name:NAME$}{ours:>13}{ours_95:>13}{ours_spread:>8}{peer:>13}{peer_95:>13}{ratio:>9}{bar:>18}"
         );
     };
     let mut out = String::new();

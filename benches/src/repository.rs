@@ -2,12 +2,10 @@
 
 use crate::comparison::Result;
 use crate::failure::Failure;
+use crate::generated::CHANGED;
 use crate::program::Program;
 use crate::scene::{Removed, Scene};
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// Files of a small repository.
 const FILES: usize = 20;
@@ -25,66 +23,51 @@ impl Repository {
         for number in 0..FILES {
             repository.write(&format!("file-{number}"), "the first line\n")?;
         }
-        repository.git.clone().args(["add", "--all"]).check()?;
-        repository.git.clone().args(["commit", "--quiet", "--message", "first"]).check()?;
+        repository.git().args(["add", "--all"]).check()?;
+        repository.git().args(["commit", "--quiet", "--message", "first"]).check()?;
         Ok(repository)
     }
 
-    /// One with so many commits, each of which adds a file of so many bytes that cannot be compressed.
-    pub(crate) fn large(scene: &Scene, name: &str, commits: usize, bytes: usize) -> Result<Self> {
-        let repository = Self::empty(scene, name)?;
-        let stream = scene.path("stream");
-        let io = || Failure::io("write a large repository");
-        let mut random = File::open("/dev/urandom").map_err(io())?;
-        let mut content = vec![0; bytes];
-        let mut out = BufWriter::new(File::create(&stream).map_err(io())?);
-        for number in 1..=commits {
-            random.read_exact(&mut content).map_err(io())?;
-            write!(
-                out,
-                "commit refs/heads/main\ncommitter Bench <bench@localhost> {} +0000\ndata 4\nmore\nM 644 inline {}/{number}\ndata {bytes}\n",
-                1_700_000_000 + number,
-                number % 32
-            )
-            .and_then(|()| out.write_all(&content))
-            .and_then(|()| out.write_all(b"\n"))
-            .map_err(io())?;
-        }
-        out.flush().map_err(io())?;
-        let import = repository.git.clone().args(["fast-import", "--quiet"]);
-        let status = import.command().stdin(Stdio::from(File::open(&stream).map_err(io())?)).status();
-        if !status.map_err(io())?.success() {
-            return Err(Failure::Plan(format!("{import} failed")));
-        }
-        std::fs::remove_file(&stream).map_err(io())?;
-        repository.git.clone().args(["reset", "--quiet", "--hard"]).check()?;
-        Ok(repository)
-    }
-
-    fn empty(scene: &Scene, name: &str) -> Result<Self> {
+    pub(crate) fn empty(scene: &Scene, name: &str) -> Result<Self> {
         let path = scene.path(name);
         std::fs::create_dir(&path).map_err(Failure::io(format!("make {}", path.display())))?;
-        let git = scene.git()?.at(&path);
-        git.clone().args(["init", "--quiet", "--initial-branch=main"]).check()?;
-        git.clone().args(["config", "user.name", "Bench"]).check()?;
-        git.clone().args(["config", "user.email", "bench@localhost"]).check()?;
-        Ok(Self { git, path })
+        let repository = Self::at(scene, path)?;
+        repository.git().args(["init", "--quiet", "--initial-branch=main"]).check()?;
+        repository.set_identity()?;
+        Ok(repository)
+    }
+
+    /// One that is there.
+    pub(crate) fn at(scene: &Scene, path: PathBuf) -> Result<Self> {
+        Ok(Self { git: scene.git()?.at(&path), path })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn clone_to(&self, scene: &Scene, name: &str) -> Result<PathBuf> {
+    /// Git in its working tree.
+    pub(crate) fn git(&self) -> Program {
+        self.git.clone()
+    }
+
+    pub(crate) fn clone_to(&self, scene: &Scene, name: &str) -> Result<Self> {
         let path = scene.path(name);
-        self.git.clone().args(["clone", "--quiet", "."]).args([&path]).check()?;
-        Ok(path)
+        self.git().args(["clone", "--quiet", "."]).args([&path]).check()?;
+        let clone = Self::at(scene, path)?;
+        clone.set_identity()?;
+        Ok(clone)
+    }
+
+    fn set_identity(&self) -> Result<()> {
+        self.git().args(["config", "user.name", "Bench"]).check()?;
+        self.git().args(["config", "user.email", "bench@localhost"]).check()
     }
 
     /// One more commit that changes one file.
     pub(crate) fn commit(&self, text: &str) -> Result<()> {
-        self.write("file-0", text)?;
-        self.git.clone().args(["commit", "--quiet", "--all", "--message", text]).check()
+        self.write(CHANGED, text)?;
+        self.git().args(["commit", "--quiet", "--all", "--message", text]).check()
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
@@ -103,8 +86,13 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// On a small repository of its own.
     pub(crate) fn start(scene: &Scene, name: &str) -> Result<Self> {
         let repository = Repository::make(scene, name)?;
+        Self::start_on(scene, &repository, name)
+    }
+
+    pub(crate) fn start_on(scene: &Scene, repository: &Repository, name: &str) -> Result<Self> {
         let palisade = scene.palisade()?.at(repository.path());
         let goes = Removed::new(palisade.clone(), name);
         let words = ["agent", "start", "--agent", "shell", "--name", name, "--task", "true"];
@@ -122,12 +110,14 @@ impl Work {
         self.inside("echo $0 > file-1 && rm -f new-* && echo $0 > new-$0")
     }
 
-    fn inside(&mut self, script: &str) -> Result<()> {
+    /// Runs a script in the agent's working tree; `$0` is the number of the round.
+    pub(crate) fn inside(&mut self, script: &str) -> Result<()> {
         self.round += 1;
         let script = format!("cd /workspace && {}", script.replace("$0", &self.round.to_string()));
         self.palisade.clone().args(["exec", &self.name, "--", "sh", "-c", &script]).check()
     }
 
+    /// The time that a sync takes.
     pub(crate) fn sync(&self) -> Result<f64> {
         self.palisade.clone().args(["agent", "sync", &self.name]).time()
     }

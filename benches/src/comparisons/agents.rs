@@ -1,11 +1,11 @@
-//! Agents: how long it takes until one is there, and until its work is home, beside what the same takes without a
-//! sandbox.
+//! How long it takes until an agent is there, beside what the same takes without a sandbox.
 
 use crate::comparison::{Probe, Result, Sides};
 use crate::failure::Failure;
+use crate::generated::Kind;
 use crate::program::Program;
 use crate::pty::OnTerminal;
-use crate::repository::{Repository, Work};
+use crate::repository::Repository;
 use crate::scene::{Removed, Scene};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,24 +14,13 @@ use std::time::Instant;
 const PROMPT: &str = "bypass permissions on";
 /// Ctrl-C twice. One that is killed instead takes it for a crash, and draws its next screen in another way.
 const LEAVE: &[u8] = b"\x03\x03";
-/// Commits of the large repository, and what each adds, incompressible.
-const COMMITS: usize = 1000;
-const COMMIT_BYTES: usize = 200 * 1024;
 
 /// A sandbox that exists and is stopped, from `agent start` to the agent's prompt; against the same program with the
 /// same settings on the host, to the same prompt.
 pub(super) fn start_against_the_agent(scene: &Scene) -> Result<Sides> {
     let repository = Repository::make(scene, "start")?;
-    let claude = scene.agents().join("node_modules/.bin/claude");
-    if !claude.exists() {
-        return Err(Failure::Missing { path: claude, fix: "run `scripts/setup bench`" });
-    }
-    install(scene)?;
-    // Nobody listens there: only what needs no model is measured.
-    let environment = |program: Program| {
-        program.env("ANTHROPIC_API_KEY", "sk-ant-bench").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    };
-    let palisade = environment(scene.palisade()?.at(repository.path()));
+    let claude = install(scene)?;
+    let palisade = without_model(scene.palisade()?.at(repository.path()));
     let start = palisade.clone().args(["agent", "start", "--agent", "claude", "--name", "prompt"]);
     let stop = palisade.clone().args(["stop", "prompt"]);
     let sandbox = Removed::new(palisade, "prompt");
@@ -39,7 +28,7 @@ pub(super) fn start_against_the_agent(scene: &Scene) -> Result<Sides> {
     stop.check()?;
     let home = home_like_inside(scene, repository.path())?;
     // On the host it wants to be told that root is no accident.
-    let alone = environment(scene.program(&claude).at(repository.path()))
+    let alone = without_model(scene.program(&claude).at(repository.path()))
         .args(["--dangerously-skip-permissions"])
         .env("HOME", home)
         .env("IS_SANDBOX", "1")
@@ -50,31 +39,63 @@ pub(super) fn start_against_the_agent(scene: &Scene) -> Result<Sides> {
     Ok(Sides {
         ours: Box::new(move || {
             let _there = &sandbox;
-            let begin = Instant::now();
-            let mut terminal = OnTerminal::start(&start)?;
-            terminal.wait_for(PROMPT)?;
-            let took = begin.elapsed();
-            terminal.end_with(LEAVE)?;
+            let took = time_to_prompt(&start)?;
             stop.check()?;
-            Ok(took.as_secs_f64() * 1000.0)
+            Ok(took)
         }),
-        peer: Some(Box::new(move || {
-            let begin = Instant::now();
-            let mut terminal = OnTerminal::start(&alone)?;
-            terminal.wait_for(PROMPT)?;
-            let took = begin.elapsed();
-            terminal.end_with(LEAVE)?;
-            Ok(took.as_secs_f64() * 1000.0)
-        })),
+        peer: Some(Box::new(move || time_to_prompt(&alone))),
     })
 }
 
-/// As `palisade agent install` lays it.
-fn install(scene: &Scene) -> Result<()> {
+/// A new sandbox, from `agent start` to the agent's prompt, in whichever repository of the bench it takes longest.
+pub(super) fn slowest_start(scene: &Scene) -> Result<Sides> {
+    install(scene)?;
+    let mut starts = Vec::new();
+    for kind in Kind::ALL {
+        let repository = Repository::generated(scene, kind)?;
+        starts.push(without_model(scene.palisade()?.at(repository.path())));
+    }
+    let ours: Probe = Box::new(move || {
+        let mut longest: f64 = 0.0;
+        for palisade in &starts {
+            let _goes = Removed::new(palisade.clone(), "slowest");
+            let start = palisade.clone().args(["agent", "start", "--agent", "claude", "--name", "slowest"]);
+            longest = longest.max(time_to_prompt(&start)?);
+        }
+        Ok(longest)
+    });
+    Ok(Sides { ours, peer: None })
+}
+
+/// How long a program takes to the agent's prompt, in milliseconds. Then it is left.
+fn time_to_prompt(program: &Program) -> Result<f64> {
+    let begin = Instant::now();
+    let mut terminal = OnTerminal::start(program)?;
+    terminal.wait_for(PROMPT)?;
+    let took = begin.elapsed();
+    terminal.end_with(LEAVE)?;
+    Ok(took.as_secs_f64() * 1000.0)
+}
+
+/// With a model that nobody listens for: only what needs none is measured.
+fn without_model(program: Program) -> Program {
+    program.env("ANTHROPIC_API_KEY", "sk-ant-bench").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+}
+
+/// Lays Claude Code as `palisade agent install` does, unless it is there; its program on the host.
+fn install(scene: &Scene) -> Result<PathBuf> {
+    let claude = scene.agents().join("node_modules/.bin/claude");
+    if !claude.exists() {
+        return Err(Failure::Missing { path: claude, fix: "run `scripts/setup bench`" });
+    }
     let place = scene.path(".local/share/palisade/agents/claude");
     std::fs::create_dir_all(&place).map_err(Failure::io(format!("make {}", place.display())))?;
-    std::os::unix::fs::symlink(scene.agents().join("node_modules"), place.join("node_modules"))
-        .map_err(Failure::io("link the agents"))
+    match std::os::unix::fs::symlink(scene.agents().join("node_modules"), place.join("node_modules")) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(Failure::io("link the agents")(error))
+        }
+        _ => Ok(claude),
+    }
 }
 
 /// The settings that a sandbox's home has, for a home on the host that works in `repository`.
@@ -91,57 +112,4 @@ fn home_like_inside(scene: &Scene, repository: &Path) -> Result<PathBuf> {
     let quiet = r#"{"skipDangerousModePermissionPrompt":true}"#;
     std::fs::write(settings.join("settings.json"), quiet).map_err(Failure::io("write its settings"))?;
     Ok(home)
-}
-
-/// `agent sync` of one commit into a clean working tree; against `git fetch` of such a commit from a clone beside it.
-pub(super) fn sync_against_fetch(scene: &Scene) -> Result<Sides> {
-    let mut work = Work::start(scene, "sync")?;
-    let origin = Repository::make(scene, "origin")?;
-    let clone = origin.clone_to(scene, "clone")?;
-    let fetch = scene.git()?.at(&clone).args(["fetch", "--quiet"]);
-    let mut count = 0;
-    Ok(Sides {
-        ours: Box::new(move || {
-            work.commit()?;
-            work.sync()
-        }),
-        peer: Some(Box::new(move || {
-            count += 1;
-            origin.commit(&count.to_string())?;
-            fetch.time()
-        })),
-    })
-}
-
-/// `agent sync` of changes that are not committed, one file changed and one new.
-pub(super) fn sync_uncommitted(scene: &Scene) -> Result<Sides> {
-    let mut work = Work::start(scene, "loose")?;
-    let ours: Probe = Box::new(move || {
-        work.change()?;
-        work.sync()
-    });
-    Ok(Sides { ours, peer: None })
-}
-
-/// A whole `agent start` of a repository of a thousand commits and 200 MB in a new sandbox; against `git clone` of it
-/// through git's own transport.
-pub(super) fn large_against_clone(scene: &Scene) -> Result<Sides> {
-    let repository = Repository::large(scene, "large", COMMITS, COMMIT_BYTES)?;
-    let palisade = scene.palisade()?.at(repository.path());
-    let words = ["agent", "start", "--agent", "shell", "--name", "large", "--task", "git log -1"];
-    let start = palisade.clone().args(words);
-    let address = format!("file://{}", repository.path().display());
-    let copy = scene.path("copy");
-    let clone = scene.git()?.args(["clone", "--quiet", &address]).args([&copy]);
-    Ok(Sides {
-        ours: Box::new(move || {
-            let _goes = Removed::new(palisade.clone(), "large");
-            start.time()
-        }),
-        peer: Some(Box::new(move || {
-            let took = clone.time()?;
-            std::fs::remove_dir_all(&copy).map_err(Failure::io("remove a clone"))?;
-            Ok(took)
-        })),
-    })
 }

@@ -8,8 +8,10 @@ mod exec;
 mod idle;
 mod init;
 mod lifecycle;
+mod repositories;
 mod run;
 mod services;
+mod sync;
 
 use crate::bar::{Bar, Unit};
 use crate::comparison::Comparison;
@@ -18,6 +20,7 @@ const FAST: usize = 60;
 const SLOW: usize = 20;
 const BULK: usize = 10;
 const LONG: usize = 3;
+const ONCE: usize = 1;
 /// Whole stacks take seconds to come and go. Compose's own time varies by a tenth and more, and seven runs could not tell
 /// 1.07× from 1.19×.
 const STACKS: usize = 15;
@@ -171,24 +174,80 @@ pub const ALL: &[Comparison] = &[
         prepare: agents::start_against_the_agent,
     },
     Comparison {
-        name: "agent sync of a commit, against git fetch",
+        name: "agent sync of a commit, against git",
         unit: Unit::Milliseconds,
-        bar: Bar::Ratio(3.0),
+        bar: Bar::Ratio(2.0),
         runs: SLOW,
-        prepare: agents::sync_against_fetch,
+        prepare: sync::commit,
+    },
+    Comparison {
+        name: "agent sync of nothing, against git",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.5),
+        runs: SLOW,
+        prepare: sync::nothing,
     },
     Comparison {
         name: "agent sync of uncommitted work",
         unit: Unit::Milliseconds,
         bar: Bar::AtMost(300.0),
         runs: SLOW,
-        prepare: agents::sync_uncommitted,
+        prepare: sync::uncommitted,
+    },
+    Comparison {
+        name: "agent sync of 20 000 files, against git",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.5),
+        runs: LONG,
+        prepare: sync::many_files,
+    },
+    Comparison {
+        name: "agent sync of 20 000 files, again",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(1000.0),
+        runs: BULK,
+        prepare: sync::many_files_again,
     },
     Comparison {
         name: "agent start of 200 MB, against git clone",
         unit: Unit::Milliseconds,
         bar: Bar::Ratio(2.0),
         runs: LONG,
-        prepare: agents::large_against_clone,
+        prepare: repositories::binaries_against_clone,
+    },
+    Comparison {
+        name: "agent start of 600 MB, against git clone",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(0.6),
+        runs: LONG,
+        prepare: repositories::history_against_clone,
+    },
+    Comparison {
+        name: "second agent of 600 MB, against git worktree",
+        unit: Unit::Milliseconds,
+        bar: Bar::RatioPlus(1.5, 500.0),
+        runs: LONG,
+        prepare: repositories::second_against_worktree,
+    },
+    Comparison {
+        name: "agent start of 20 000 refs, added",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(1000.0),
+        runs: LONG,
+        prepare: repositories::many_refs_added,
+    },
+    Comparison {
+        name: "agent start to its prompt, slowest",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(30_000.0),
+        runs: ONCE,
+        prepare: agents::slowest_start,
+    },
+    Comparison {
+        name: "agent sync of a commit, slowest",
+        unit: Unit::Milliseconds,
+        bar: Bar::AtMost(5000.0),
+        runs: LONG,
+        prepare: sync::slowest,
     },
 ];

@@ -61,6 +61,13 @@ pub(crate) fn is_at(record: &Record) -> bool {
     }
 }
 
+/// Whether the id in the git directory at the known place is the record's. What else is wrong there shows as soon as git
+/// is asked anything.
+fn has_same_id(record: &Record) -> bool {
+    let found = read_file(&record.repository.as_path().join(".git").join(FILE));
+    found.is_some() && found == record.repository_id
+}
+
 /// Where the repository of a sandbox is now. A sandbox follows a repository that was moved to where the user is; one
 /// that was copied stays the original's.
 pub(crate) async fn locate(
@@ -69,6 +76,9 @@ pub(crate) async fn locate(
     here: Option<&HostPath>,
 ) -> Result<HostPath, AgentError> {
     let record = &sandbox.record;
+    if has_same_id(record) {
+        return Ok(record.repository.clone());
+    }
     let known = match HostTree::find(git, &record.repository).await {
         Ok(tree) => {
             let is_same = match (&record.repository_id, read(&tree.repository)) {

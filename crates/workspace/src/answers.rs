@@ -16,6 +16,7 @@ pub(crate) struct Answers(Arc<Mutex<Given>>);
 struct Given {
     differences: HashMap<Pair, Arc<[TreeChange]>>,
     apart: HashMap<Pair, (u32, u32)>,
+    trees: HashMap<ObjectId, ObjectId>,
 }
 
 impl Answers {
@@ -38,11 +39,22 @@ impl Answers {
         found
     }
 
+    /// The tree of a commit.
+    pub(crate) fn tree(&self, commit: &ObjectId) -> Option<ObjectId> {
+        self.given().trees.get(commit).cloned()
+    }
+
+    pub(crate) fn remember_tree(&self, commit: &ObjectId, tree: ObjectId) {
+        self.given().trees.insert(commit.clone(), tree);
+    }
+
     pub(crate) fn apart(&self, first: &ObjectId, second: &ObjectId) -> Option<(u32, u32)> {
         self.given().apart.get(&(first.clone(), second.clone())).copied()
     }
 
-    pub(crate) fn remember_apart(&self, first: &ObjectId, second: &ObjectId, counts: (u32, u32)) {
-        self.given().apart.insert((first.clone(), second.clone()), counts);
+    pub(crate) fn remember_apart(&self, first: &ObjectId, second: &ObjectId, (left, right): (u32, u32)) {
+        let mut given = self.given();
+        given.apart.insert((first.clone(), second.clone()), (left, right));
+        given.apart.insert((second.clone(), first.clone()), (right, left));
     }
 }

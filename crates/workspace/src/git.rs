@@ -3,6 +3,7 @@
 
 use crate::answers::Answers;
 use crate::guard;
+use crate::object_reader::ObjectReader;
 use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
 use std::ffi::{OsStr, OsString};
@@ -95,6 +96,7 @@ impl Git {
             included: Included::Nothing,
             file_modes: FileModes::Kept,
             answers: Answers::default(),
+            reader: ObjectReader::default(),
         }
     }
 }
@@ -125,6 +127,7 @@ pub struct Repository {
     included: Included,
     file_modes: FileModes,
     answers: Answers,
+    reader: ObjectReader,
 }
 
 /// Whether the configuration takes in other files, which may lie in the working tree.
@@ -218,7 +221,8 @@ impl Repository {
         let mut git = self.git.clone();
         git.environment.push(("GIT_DIR".into(), path.as_path().into()));
         let places = Places { own: path.as_path().into(), common: path.as_path().into() };
-        Self { git, directory: path.clone(), places, answers: Answers::default(), ..self.clone() }
+        let (answers, reader) = (Answers::default(), ObjectReader::default());
+        Self { git, directory: path.clone(), places, answers, reader, ..self.clone() }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -228,6 +232,11 @@ impl Repository {
     /// What git has answered of its objects.
     pub(crate) fn answers(&self) -> &Answers {
         &self.answers
+    }
+
+    /// The process that answers questions about objects.
+    pub(crate) fn reader(&self) -> &ObjectReader {
+        &self.reader
     }
 
     /// What all working trees of the repository share.
@@ -396,6 +405,13 @@ impl<'a> Invocation<'a> {
             Some(128) if said.contains(" over limit ") => GitError::TooMuch { what },
             _ => GitError::Failed { what, status, said: printable(said.trim()) },
         }
+    }
+
+    /// Starts it, for a conversation. It is killed when the process is dropped.
+    pub(crate) fn start(self) -> Result<Child, GitError> {
+        let program = &self.repository.git.program;
+        let not_started = |source| GitError::NotStarted { program: program.clone(), source };
+        self.command().stderr(Stdio::null()).spawn().map_err(not_started)
     }
 
     fn spawn(&self) -> Result<Child, GitError> {

@@ -15,6 +15,9 @@ pub(crate) struct BranchTips<'a> {
     pub(crate) sent: Option<&'a ObjectId>,
 }
 
+/// So many commits are followed by hand, which takes less than to ask git for the distance.
+const MAX_STEPS: u32 = 8;
+
 impl Repository {
     /// Asks git for all that a decision about a branch needs.
     pub(crate) async fn branch_facts(&self, tips: BranchTips<'_>) -> Result<BranchFacts, GitError> {
@@ -67,6 +70,13 @@ impl Repository {
         if let Some(known) = self.answers().apart(first, second) {
             return Ok(known);
         }
+        for (from, to, left) in [(second, first, false), (first, second, true)] {
+            if let Some(steps) = self.steps(from, to).await? {
+                let counts = if left { (steps, 0) } else { (0, steps) };
+                self.answers().remember_apart(first, second, counts);
+                return Ok(counts);
+            }
+        }
         let question = ["rev-list", "--left-right", "--count", &format!("{first}...{second}"), "--"];
         let text = self.git(question).text().await?;
         let mut counts = text.split_ascii_whitespace().map(str::parse);
@@ -77,6 +87,23 @@ impl Repository {
             }
             _ => Err(GitError::Answer { what: "rev-list".into(), answer: printable(&text) }),
         }
+    }
+
+    /// How many commits lead from one down to another, when none of them is a merge and they are few.
+    async fn steps(&self, from: &ObjectId, to: &ObjectId) -> Result<Option<u32>, GitError> {
+        let mut commit = from.clone();
+        for steps in 0..=MAX_STEPS {
+            if commit == *to {
+                return Ok(Some(steps));
+            }
+            let Some(links) = self.commit_links(&commit).await? else { return Ok(None) };
+            self.answers().remember_tree(&commit, links.tree);
+            match <[ObjectId; 1]>::try_from(links.parents) {
+                Ok([parent]) => commit = parent,
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// Commits that lead from some, and from none of the others.
@@ -120,6 +147,6 @@ impl Repository {
 
     /// Whether a commit is there.
     pub(crate) async fn has_commit(&self, id: &ObjectId) -> Result<bool, GitError> {
-        self.git(["cat-file", "-e", &format!("{id}^{{commit}}")]).succeeds().await
+        Ok(self.objects([format!("{id}^{{commit}}")]).await?.iter().any(Option::is_some))
     }
 }

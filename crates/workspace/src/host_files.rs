@@ -4,7 +4,7 @@ use crate::files::HostFile;
 use crate::git::{FileModes, GitError, Repository};
 use crate::refs::ObjectId;
 use crate::tree_diff::{EntryMode, TreeEntry};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -57,9 +57,15 @@ impl Repository {
         let mut found = FoundFiles::new();
         let mut files = Vec::new();
         let mut links = Vec::new();
+        let mut directories = Directories { root, known: HashMap::new() };
         for path in paths {
-            if let Some(obstacle) = obstacle(root, path) {
-                found.insert(path.clone(), FoundFile::absent(Some(obstacle)));
+            let obstacle = match directories.above(path) {
+                Above::Directory => None,
+                Above::Nothing => Some(None),
+                Above::Obstacle(obstacle) => Some(Some(obstacle)),
+            };
+            if let Some(obstacle) = obstacle {
+                found.insert(path.clone(), FoundFile::absent(obstacle));
                 continue;
             }
             let Ok(metadata) = std::fs::symlink_metadata(root.join(path)) else {
@@ -135,19 +141,41 @@ fn content(mode: EntryMode, id: Option<ObjectId>, stamp: Stamp) -> FoundFile {
     FoundFile { file, stamp: Some(stamp), obstacle: None }
 }
 
-/// A file or link on the way to a path.
-fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
-    let mut place = PathBuf::new();
-    for component in path.parent()?.components() {
-        place.push(component);
-        match std::fs::symlink_metadata(root.join(&place)) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => return Some(place),
-            // Nothing further down is there either.
-            Err(_) => return None,
+/// What stands where the directory of a path would have to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Above {
+    Directory,
+    Nothing,
+    /// A file or a link, here or further up.
+    Obstacle(PathBuf),
+}
+
+/// Directories of a working tree, each looked at once.
+#[derive(Debug)]
+struct Directories<'a> {
+    root: &'a Path,
+    known: HashMap<PathBuf, Above>,
+}
+
+impl Directories<'_> {
+    fn above(&mut self, path: &Path) -> Above {
+        let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) else {
+            return Above::Directory;
+        };
+        if let Some(known) = self.known.get(directory) {
+            return known.clone();
         }
+        let found = match self.above(directory) {
+            Above::Directory => match std::fs::symlink_metadata(self.root.join(directory)) {
+                Ok(found) if found.is_dir() => Above::Directory,
+                Ok(_) => Above::Obstacle(directory.to_owned()),
+                Err(_) => Above::Nothing,
+            },
+            other => other,
+        };
+        self.known.insert(directory.to_owned(), found.clone());
+        found
     }
-    None
 }
 
 /// A path as git reads it from a line or a list: in quotes, with every byte that could be misread as a number.

@@ -46,7 +46,7 @@ impl HostTree {
         }
         let text = |line: &Vec<u8>| String::from_utf8_lossy(line).into_owned();
         let head = found.at.first().map(text).and_then(|id| ObjectId::parse(&id));
-        let branch = found.at.get(1).map(text).filter(|_| head.is_some());
+        let branch = found.at.get(2).map(text).filter(|_| head.is_some());
         let branch = branch.and_then(|name| BranchName::new(name.strip_prefix("refs/heads/")?).ok());
         let own = &found.repository.places().own;
         let (operation, held) = (operation(own), held(own));

@@ -29,6 +29,7 @@ mod large_files;
 mod lock;
 mod merging;
 mod nested;
+mod object_reader;
 mod pack;
 mod place;
 mod placing;

@@ -88,7 +88,7 @@ impl Place {
 }
 
 /// In the order in which git answers; what cannot be answered ends the answers.
-const QUESTIONS: [&str; 10] = [
+const QUESTIONS: [&str; 11] = [
     "rev-parse",
     "--is-bare-repository",
     "--is-inside-work-tree",
@@ -97,6 +97,7 @@ const QUESTIONS: [&str; 10] = [
     "--git-common-dir",
     "--show-toplevel",
     "HEAD^{commit}",
+    "HEAD^{tree}",
     "--symbolic-full-name",
     "HEAD",
 ];
@@ -105,7 +106,7 @@ const QUESTIONS: [&str; 10] = [
 pub(crate) struct Found {
     pub(crate) repository: Repository,
     pub(crate) root: HostPath,
-    /// The commit and the ref; only one when there is no commit.
+    /// The commit, its tree and the ref; only one when there is no commit.
     pub(crate) at: Vec<Vec<u8>>,
 }
 
@@ -131,15 +132,24 @@ pub(crate) async fn ask(git: &Git, directory: &HostPath) -> Result<Found, NotUsa
     };
     let root = HostPath::new(path(root)).map_err(|_| NotUsable::NoRepository(directory.clone()))?;
     let places = Places { own: path(own), common: path(common) };
+    if let [commit, tree, _] = at
+        && let (Some(commit), Some(tree)) = (object_id(commit), object_id(tree))
+    {
+        repository.answers().remember_tree(&commit, tree);
+    }
     let at = at.iter().map(|line| line.to_vec()).collect();
     Ok(Found { repository: repository.guarded(&listing, places), root, at })
+}
+
+fn object_id(line: &[u8]) -> Option<ObjectId> {
+    ObjectId::parse(&String::from_utf8_lossy(line))
 }
 
 async fn look(git: &Git, directory: &HostPath) -> Result<Place, NotUsable> {
     let Found { repository, root, at } = ask(git, directory).await?;
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
     let (head, branch) = match at.as_slice() {
-        [head, branch] => (ObjectId::parse(&text(head)), text(branch)),
+        [head, _tree, branch] => (object_id(head), text(branch)),
         // The question itself is the answer when there is no commit.
         [_] => return Err(NotUsable::NoCommit(root)),
         _ => return Err(NotUsable::LineBreak(directory.clone())),

@@ -66,6 +66,26 @@ impl Placement {
         }
     }
 
+    /// Gives a directory that is not there yet its name, with everything in it: one step for all its files, which stay as
+    /// the index knows them. `files` are their paths, for the way back. When something stands in the way, nothing was
+    /// done.
+    pub(crate) fn place_directory<'f>(
+        &mut self,
+        directory: &Path,
+        new: &Path,
+        files: impl Iterator<Item = &'f Path>,
+    ) -> Placed {
+        let renamed = self.parent(directory, Missing::Fail).and_then(|(parent, name)| {
+            rename(CWD, new.as_os_str(), parent.as_fd(), Path::new(name), RenameFlags::NOREPLACE)
+        });
+        if renamed.is_err() {
+            return Placed::Unexpected;
+        }
+        let done = |path: &Path| Done { path: path.to_owned(), placed: true, old: None };
+        self.done.extend(files.map(done));
+        Placed::Done
+    }
+
     /// The directory of a path, and its name there.
     fn parent<'p>(&self, path: &'p Path, missing: Missing) -> rustix::io::Result<(OwnedFd, &'p OsStr)> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
@@ -349,6 +369,28 @@ mod tests {
         );
         assert!(!scene.at("tree/d").exists(), "a directory that is empty goes");
         assert_eq!(fs::read_dir(scene.at("parked")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_comes_as_a_whole() {
+        let scene = Scene::new();
+        for name in ["new/d/e", "new/f", "tree/f"] {
+            fs::create_dir_all(scene.at(name)).unwrap();
+        }
+        for name in ["new/d/one", "new/d/e/two", "new/f/three", "tree/f/own"] {
+            fs::write(scene.at(name), "text").unwrap();
+        }
+        let files = ["d/e/two", "d/one"].map(Path::new);
+        let mut placement = scene.begin();
+        let placed = placement.place_directory(Path::new("d"), &scene.at("new/d"), files.into_iter());
+        assert_eq!((placed, scene.read("d/e/two").as_deref()), (Placed::Done, Some("text")));
+        let placed =
+            placement.place_directory(Path::new("f"), &scene.at("new/f"), [Path::new("f/three")].into_iter());
+        assert_eq!((placed, scene.read("f/three")), (Placed::Unexpected, None), "the user has one");
+        fs::write(scene.at("tree/d/own"), "the user's").unwrap();
+        placement.undo().unwrap();
+        assert_eq!((scene.read("d/one"), scene.at("tree/d/e").exists()), (None, false));
+        assert_eq!(scene.read("d/own").as_deref(), Some("the user's"), "what the user adds stays");
     }
 
     #[test]

@@ -178,14 +178,8 @@ impl Repository {
     /// Those objects that are here.
     async fn existing(&self, ids: impl Iterator<Item = ObjectId>) -> Result<Vec<ObjectId>, GitError> {
         let ids: Vec<ObjectId> = ids.collect();
-        if ids.is_empty() {
-            return Ok(ids);
-        }
-        let question: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let answer = self.git(["cat-file", "--batch-check"]).input(question).bytes().await?;
-        let answer = String::from_utf8_lossy(&answer);
-        let there = ids.into_iter().zip(answer.lines()).filter(|(_, line)| !line.ends_with(" missing"));
-        Ok(there.map(|(id, _)| id).collect())
+        let found = self.objects(&ids).await?;
+        Ok(ids.into_iter().zip(found).filter(|(_, found)| found.is_some()).map(|(id, _)| id).collect())
     }
 
     /// Writes a pack with its index straight into a store; its name. `None` when there was nothing to write.

@@ -858,7 +858,10 @@ impl SyncRun<'_> {
         let from = host.or(memory.map(|memory| memory.sandbox)).or_else(|| self.host.head.clone());
         let autorun = match from {
             Some(from) if outcome != CommitsOutcome::Nothing => {
-                let base = self.repository().merge_base(&from, &sandbox).await?.unwrap_or(from);
+                let base = match self.repository().apart(&from, &sandbox).await? {
+                    (0, _) => from,
+                    _ => self.repository().merge_base(&from, &sandbox).await?.unwrap_or(from),
+                };
                 self.repository().autorun(&base, &sandbox).await?
             }
             _ => Vec::new(),

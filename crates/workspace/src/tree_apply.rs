@@ -17,11 +17,15 @@ use palisade_core::SandboxId;
 use palisade_host::beneath::{self, Missing};
 use palisade_host::fault::{self, Step};
 use rustix::fd::AsFd;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Lets git write many files with as many processes as the machine has processors.
+const PARALLEL_CHECKOUT: [&str; 4] =
+    ["-c", "checkout.workers=0", "-c", "checkout.thresholdForParallelism=1000"];
 
 /// What is to be brought, as trees and commits that the host has by now.
 #[derive(Debug, Clone)]
@@ -98,13 +102,20 @@ impl Repository {
             }
         };
         let interrupted = self.interrupted_changes(&work).await?;
+        // What is staged matters only where something else changes.
+        let staged = async {
+            match base == sandbox && host_head == new_head && interrupted.is_empty() {
+                true => Ok(Vec::new()),
+                false => self.staged(&work.host_commit).await,
+            }
+        };
         let (brought, uncommitted, moved, waiting, committed, staged) = tokio::try_join!(
             self.tree_diff(base, sandbox),
             self.tree_diff(sandbox_head, sandbox),
             self.tree_diff(host_head, new_head),
             waiting,
             self.tree_diff(base, host_head),
-            self.staged(&work.host_commit),
+            staged,
         )?;
         let wanted =
             |path: &Path| work.only.is_empty() || work.only.iter().any(|only| path.starts_with(only));
@@ -215,6 +226,40 @@ impl Repository {
         }
         Ok(())
     }
+}
+
+/// Directories that the working tree lacks and of which all staged files are to be written, the outermost ones. `writes`
+/// are in the order of their paths.
+fn new_directories<'c>(root: &Path, staged: &Path, writes: &'c [Change]) -> Vec<(&'c Path, Vec<&'c Change>)> {
+    let mut is_there: HashMap<&Path, bool> = HashMap::new();
+    let mut found: BTreeMap<&Path, Vec<&Change>> = BTreeMap::new();
+    for change in writes {
+        let mut above: Vec<&Path> = change.path.ancestors().skip(1).collect();
+        // The last one is the top itself.
+        above.pop();
+        let missing = above.into_iter().rev().find(|directory| {
+            let look = || root.join(directory).symlink_metadata().is_ok();
+            !*is_there.entry(directory).or_insert_with(look)
+        });
+        if let Some(directory) = missing {
+            found.entry(directory).or_default().push(change);
+        }
+    }
+    let is_whole = |directory: &Path, files: &[&Change]| {
+        let is_staged = |change: &&Change| change.new.as_ref() == Some(&staged.join(&change.path));
+        files.iter().all(is_staged) && count_files(&staged.join(directory)) == Some(files.len())
+    };
+    found.into_iter().filter(|(directory, files)| is_whole(directory, files)).collect()
+}
+
+/// How many files and links a directory holds in all.
+fn count_files(directory: &Path) -> Option<usize> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).ok()? {
+        let entry = entry.ok()?;
+        count += if entry.file_type().ok()?.is_dir() { count_files(&entry.path())? } else { 1 };
+    }
+    Some(count)
 }
 
 fn by_path(changes: &[TreeChange]) -> HashMap<&Path, &TreeChange> {
@@ -387,15 +432,15 @@ impl TreePlan {
         WritingNote::write(repository, &self.work)?;
         fault::at(Step::SyncStaged).map_err(step)?;
         self.stage_files(repository, &index, &stage).await?;
-        let mut placement =
-            Placement::begin(repository.directory().as_path(), stage.parked()).map_err(place)?;
+        let root = repository.directory().as_path();
+        let mut placement = Placement::begin(root, stage.parked()).map_err(place)?;
         // What commits change comes first: all of it, or nothing at all.
-        let unexpected = self.place(&mut placement, &stage, true)?;
+        let unexpected = self.place(root, &mut placement, &stage, true)?;
         if !unexpected.is_empty() {
             placement.undo().map_err(place)?;
             return Ok(Applied::Blocked(unexpected));
         }
-        for path in self.place(&mut placement, &stage, false)? {
+        for path in self.place(root, &mut placement, &stage, false)? {
             self.decisions.insert(path, FileDecision::Conflict);
         }
         placement.finish();
@@ -444,7 +489,8 @@ impl TreePlan {
             let (from, to) = (self.work.host_commit.as_str(), self.work.new_commit.as_str());
             // In an empty working tree of its own, git writes exactly what changes, and leaves out what a sparse
             // checkout leaves out.
-            let read = || index.git(["read-tree", "-m", "-u", from, to]).at_tree(&stage.committed());
+            let words = PARALLEL_CHECKOUT.into_iter().chain(["read-tree", "-m", "-u", from, to]);
+            let read = || index.git(words.clone()).at_tree(&stage.committed());
             if let Err(GitError::Failed { said, .. }) = read().bytes().await {
                 tracing::debug!(
                     said,
@@ -501,6 +547,7 @@ impl TreePlan {
     /// stands than was seen.
     fn place(
         &self,
+        root: &Path,
         placement: &mut Placement,
         stage: &Stage,
         committed: bool,
@@ -510,12 +557,29 @@ impl TreePlan {
         // Files go before others are made in their place.
         let (removals, writes): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|change| change.new.is_none());
-        for change in removals.iter().rev().chain(&writes) {
-            if placement.place(change).map_err(place)? == Placed::Unexpected {
+        let mut place_one = |placement: &mut Placement, change: &Change| -> Result<bool, GitError> {
+            let placed = placement.place(change).map_err(place)?;
+            if placed == Placed::Unexpected {
                 unexpected.push(change.path.clone());
-                if committed {
-                    return Ok(unexpected);
-                }
+            }
+            Ok(placed == Placed::Done || !committed)
+        };
+        for change in removals.iter().rev() {
+            if !place_one(placement, change)? {
+                return Ok(unexpected);
+            }
+        }
+        let staged = if committed { stage.committed() } else { stage.uncommitted() };
+        let mut whole = HashSet::new();
+        for (directory, files) in new_directories(root, &staged, &writes) {
+            let paths = files.iter().map(|change| change.path.as_path());
+            if placement.place_directory(directory, &staged.join(directory), paths.clone()) == Placed::Done {
+                whole.extend(paths);
+            }
+        }
+        for change in writes.iter().filter(|change| !whole.contains(change.path.as_path())) {
+            if !place_one(placement, change)? {
+                return Ok(unexpected);
             }
         }
         Ok(unexpected)

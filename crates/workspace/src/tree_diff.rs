@@ -1,6 +1,5 @@
 //! Paths in which two trees differ.
 
-use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::ObjectId;
 use std::ffi::{OsStr, OsString};
@@ -110,23 +109,21 @@ impl Repository {
 
     /// The tree of each commit.
     pub(crate) async fn trees_of(&self, commits: &[&ObjectId]) -> Result<Vec<ObjectId>, GitError> {
-        let questions: String = commits.iter().map(|id| format!("{id}^{{tree}}\n")).collect();
-        let answer = self.git(["cat-file", "--batch-check=%(objectname)"]).input(questions).text().await?;
-        let trees: Vec<ObjectId> =
-            answer.lines().map(|line| object("cat-file", line)).collect::<Result<_, _>>()?;
-        if trees.len() == commits.len() { Ok(trees) } else { Err(unknown_format("cat-file")) }
+        let known = |commit: &ObjectId| self.answers().tree(commit);
+        let unknown: Vec<&ObjectId> = commits.iter().copied().filter(|id| known(id).is_none()).collect();
+        let found = self.objects(unknown.iter().map(|id| format!("{id}^{{tree}}"))).await?;
+        for (commit, tree) in unknown.into_iter().zip(found) {
+            let tree = tree.ok_or_else(|| unknown_format("cat-file"))?;
+            self.answers().remember_tree(commit, tree.id);
+        }
+        commits.iter().map(|id| known(id).ok_or_else(|| unknown_format("cat-file"))).collect()
     }
 
     /// How many bytes of files writing these entries would take.
     pub(crate) async fn weigh(&self, entries: impl Iterator<Item = &TreeEntry>) -> Result<u64, GitError> {
-        let ids: Vec<&str> =
-            entries.filter(|entry| entry.mode != EntryMode::Gitlink).map(|entry| entry.id.as_str()).collect();
-        if ids.is_empty() {
-            return Ok(0);
-        }
-        let question = ["cat-file", "--batch-check=%(objectsize)", "--buffer"];
-        let answer = self.git(question).input(ids.join("\n") + "\n").text().await?;
-        Ok(answer.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add))
+        let files = entries.filter(|entry| entry.mode != EntryMode::Gitlink);
+        let found = self.objects(files.map(|entry| &entry.id)).await?;
+        Ok(found.into_iter().flatten().map(|object| object.size).fold(0, u64::saturating_add))
     }
 }
 

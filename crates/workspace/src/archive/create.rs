@@ -145,12 +145,8 @@ impl Repository {
 
     /// The types of those objects that are there.
     async fn types(&self, ids: Vec<ObjectId>) -> Result<Types, GitError> {
-        let ids: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let question = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer"];
-        let answer = self.git(question).input(ids).text().await?;
-        let found = answer.lines().filter_map(|line| line.split_once(' '));
-        let found = found.filter(|(_, kind)| matches!(*kind, "commit" | "tag" | "tree" | "blob"));
-        Ok(found.filter_map(|(id, kind)| Some((ObjectId::parse(id)?, kind.to_owned()))).collect())
+        let found = self.objects(&ids).await?;
+        Ok(found.into_iter().flatten().map(|object| (object.id, object.kind)).collect())
     }
 
     /// Brings objects. What git inside does not have, although one of its refs names it, is not taken for known there.
@@ -283,7 +279,28 @@ impl Repository {
             left_out: left_out.collect(),
             entries,
         };
-        let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+        let number = known.next_archive();
+        // Before the ref is there, which would lead to all of them.
+        let (commit, commits) =
+            tokio::try_join!(self.write_archive_commit(survey, number, &manifest, types), async {
+                Ok(self.count_new_commits(&manifest.entries, types).await?)
+            },)?;
+        let reference = refs.archive(number);
+        let mut transaction = RefTransaction::default();
+        transaction.set(&reference, &commit, Expected::Absent);
+        transaction.commit(self, "palisade: archive").await?;
+        Ok(Archive { number, reference, commit, commits, entries: manifest.entries })
+    }
+
+    async fn write_archive_commit(
+        &self,
+        survey: &RepositorySurvey,
+        number: u64,
+        manifest: &Manifest,
+        types: &Types,
+    ) -> Result<ObjectId, ReceiveError> {
+        let Manifest { name, agent, reason, time, .. } = manifest;
+        let text = serde_json::to_vec_pretty(manifest).unwrap_or_default();
         let blob = self.write_object("blob", text).await?;
         let mut tree = format!("100644 blob {blob}\t{FILE}\0");
         let (mut parents, mut objects) = (Vec::new(), String::new());
@@ -313,21 +330,13 @@ impl Repository {
         parents.dedup();
         let tree = self.git(["mktree", "-z"]).input(tree).text().await?;
         let tree = object("mktree", &tree)?;
-        let number = known.next_archive();
         let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
         let ident = format!("palisade <palisade@localhost> {time} +0000");
-        let message =
-            format!("Archive {number} of sandbox {} ({agent}), made for {}", refs.name(), reason.as_str());
+        let message = format!("Archive {number} of sandbox {name} ({agent}), made for {}", reason.as_str());
         let objects = if objects.is_empty() { objects } else { format!("\n{objects}") };
         let commit =
             format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n{objects}");
-        let commit = self.write_object("commit", commit.into_bytes()).await?;
-        let reference = refs.archive(number);
-        let mut transaction = RefTransaction::default();
-        transaction.set(&reference, &commit, Expected::Absent);
-        let commits = self.count_new_commits(&manifest.entries, types).await?;
-        transaction.commit(self, "palisade: archive").await?;
-        Ok(Archive { number, reference, commit, commits, entries: manifest.entries })
+        Ok(self.write_object("commit", commit.into_bytes()).await?)
     }
 
     /// Commits of the sandbox's own making among what is new, without those that only record what is not committed.
