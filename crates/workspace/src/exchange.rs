@@ -374,6 +374,9 @@ impl Exchange<'_> {
                     self.why_stay(&host, survey, &archived, options).await?
                 }
             };
+            if let Some(survey) = &survey {
+                self.remember_deleted(&host, survey).await?;
+            }
             let target = match stay {
                 Some(_) => TreeTarget::Stay,
                 None => TreeTarget::Host { files: files.clone() },
@@ -486,6 +489,23 @@ impl Exchange<'_> {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let rules = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
         Ok(rules.map(str::to_owned).chain(["/.worktrees/".to_owned()]).collect())
+    }
+
+    /// Branches that went in and that the user has deleted since: what went in is about to be forgotten inside, and they
+    /// must not be taken for new ones then.
+    async fn remember_deleted(&self, host: &HostSide, survey: &Survey) -> Result<(), ExchangeError> {
+        let mut transaction = RefTransaction::default();
+        for (branch, _) in survey.main.branches() {
+            let references = [self.refs.base_host(&branch), self.refs.base_sandbox(&branch)];
+            if host.known.has(&branch.full()) || references.iter().all(|name| host.known.has(name)) {
+                continue;
+            }
+            let Some(sent) = survey.main.sent(&branch) else { continue };
+            if host.tree.repository.has_commit(sent).await? {
+                references.iter().for_each(|name| transaction.set(name, sent, Expected::Anything));
+            }
+        }
+        Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
     }
 
     /// From now on both sides have the host's state in common.

@@ -164,3 +164,14 @@ async fn what_an_agent_did_is_shown_with_its_escapes_as_text() {
     assert!(log.contains("rewrite \\u{1b}[31m") && !log.contains("first"), "{log}");
     assert!(!diff.contains('\u{1b}') && !log.contains('\u{1b}'));
 }
+
+#[tokio::test]
+async fn a_branch_that_the_user_has_deleted_is_not_made_again_after_a_start() {
+    let scene = Scene::new();
+    scene.host("git branch topic");
+    scene.start().await;
+    scene.host("git branch -q -D topic");
+    scene.start().await;
+    assert!(!scene.sync().await.0.sync.has_unapplied_work());
+    assert_eq!(scene.host("git branch --format='%(refname:short)'"), "main");
+}
