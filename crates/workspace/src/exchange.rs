@@ -5,7 +5,7 @@
 
 use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, Refused};
 use crate::git::{Git, GitError};
-use crate::host_changes::HostChanges;
+use crate::host_changes::{FilesToSend, HostChanges};
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::large_files::LargeFilesReport;
@@ -379,7 +379,7 @@ impl Exchange<'_> {
             }
             let target = match stay {
                 Some(_) => TreeTarget::Stay,
-                None => TreeTarget::Host { files: files.clone() },
+                None => TreeTarget::Host { files: files.all.clone() },
             };
             let request = SendRequest {
                 scope: options.scope,
@@ -402,8 +402,8 @@ impl Exchange<'_> {
                 (Sent::Done, Some(why)) => Arrival::Stayed(why),
                 (Sent::Done, None) => {
                     self.send_submodules(tree, survey.as_ref(), options).await?;
-                    self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
-                    arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
+                    self.remember_start(&host, survey.as_ref(), &branch, &commit, &files).await?;
+                    arrival_of(survey.as_ref(), &branch, &commit, files.all.as_ref())
                 }
             };
             let count = |directory: &str| match options.scope {
@@ -515,10 +515,10 @@ impl Exchange<'_> {
         survey: Option<&Survey>,
         branch: &BranchName,
         commit: &ObjectId,
-        files: Option<&ObjectId>,
+        sent: &FilesToSend,
     ) -> Result<(), ExchangeError> {
         let repository = &host.tree.repository;
-        let files = match files {
+        let files = match &sent.all {
             Some(files) => files.clone(),
             None => repository.trees_of(&[commit]).await?.remove(0),
         };
@@ -529,6 +529,9 @@ impl Exchange<'_> {
             }
         };
         set(self.refs.base_files("main"), &files);
+        if let Some(own) = &sent.own {
+            set(self.refs.base_own("main"), own);
+        }
         for reference in
             [self.refs.base_host(branch), self.refs.base_sandbox(branch), self.refs.base_sent(branch)]
         {
@@ -544,6 +547,10 @@ impl Exchange<'_> {
                 set(self.refs.base_host(&other), now);
                 set(self.refs.base_sandbox(&other), now);
             }
+        }
+        let own = self.refs.base_own("main");
+        if sent.own.is_none() && host.known.has(&own) {
+            transaction.delete(&own, Expected::Anything);
         }
         transaction.commit(repository, "palisade: start").await?;
         Ok(())

@@ -36,6 +36,8 @@ pub(crate) struct PathFacts {
     pub(crate) staged: Option<Content>,
     /// Whether commits that wait have changed this path: what is not committed there waits with them.
     pub(crate) waits_with_commits: bool,
+    /// What the user had here, not committed, when it went in with a start.
+    pub(crate) sent_by_user: Option<Content>,
     /// What a run that was interrupted may have written here, into the file or the index.
     pub(crate) interrupted: Vec<Content>,
 }
@@ -70,6 +72,11 @@ impl PathFacts {
     /// Whether the file is what an earlier exchange wrote, or was about to write.
     fn host_is_from_sync(&self) -> bool {
         self.host_is(&self.base) || self.interrupted.iter().any(|content| self.host_is(content))
+    }
+
+    /// Whether the file is the user's own and was sent in: both sides have it in common, but no exchange wrote it.
+    pub(crate) fn host_is_users(&self) -> bool {
+        self.sent_by_user.as_ref().is_some_and(|sent| self.host_is(sent))
     }
 
     /// What the user has staged.
@@ -153,7 +160,7 @@ impl PathFacts {
 
     /// The sandbox has nothing to say here. What an earlier exchange wrote for it goes, unless it is the user's by now.
     fn take_back(&self) -> FileDecision {
-        let is_written = self.host_is_from_sync() && !self.host_is(&self.host_head);
+        let is_written = self.host_is_from_sync() && !self.host_is(&self.host_head) && !self.host_is_users();
         match is_written && self.staged_by_user().is_none() {
             true => FileDecision::TakeBack(self.host_head.clone()),
             false => FileDecision::Keep,
@@ -188,6 +195,7 @@ mod tests {
             host: HostFile::Content(of(host)),
             staged: None,
             waits_with_commits: false,
+            sent_by_user: None,
             interrupted: Vec::new(),
         }
     }
@@ -240,6 +248,15 @@ mod tests {
         assert_eq!(facts('b', 'a', 'a', 'a', 'c').decide(), Keep, "edited");
         assert_eq!(staged(facts('b', 'a', 'a', 'a', 'b'), 'b').decide(), Keep, "staged");
         assert_eq!(facts('b', 'a', 'a', 'b', 'b').decide(), Keep, "committed");
+    }
+
+    #[test]
+    fn what_the_user_sent_in_is_not_taken_back() {
+        let sent = |facts| PathFacts { sent_by_user: Some(content('b')), ..facts };
+        assert_eq!(sent(facts('b', 'a', 'a', 'a', 'b')).decide(), Keep);
+        assert_eq!(sent(facts('b', '-', '-', '-', 'b')).decide(), Keep, "untracked");
+        assert_eq!(sent(facts('b', 'c', 'a', 'a', 'b')).decide(), Write(content('c')), "worked on");
+        assert_eq!(sent(facts('c', 'a', 'a', 'a', 'c')).decide(), TakeBack(content('a')), "written since");
     }
 
     #[test]
