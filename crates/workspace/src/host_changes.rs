@@ -19,7 +19,8 @@ const MAX_BASES: usize = 64;
 pub struct HostChanges {
     /// As a sync has written it.
     from_sync: BTreeMap<PathBuf, Content>,
-    /// What of that is the user's own all the same: a start has sent it in before.
+    /// What of that is the user's own all the same: a start has sent it in before, or a commit had it that the user has
+    /// undone since.
     sent_before: BTreeMap<PathBuf, Content>,
     /// The user's own changes.
     pub own: Vec<Change>,
@@ -43,6 +44,7 @@ impl HostTree {
         };
         let written = self.memories(known, head, "/files/").await?;
         let sent_by_user = self.memories(known, head, "/own/").await?;
+        let written_uncommitted = self.written_uncommitted(known).await?;
         let paths: BTreeSet<PathBuf> = changes
             .iter()
             .map(|change| change.path.clone())
@@ -57,7 +59,10 @@ impl HostTree {
             let host = found.get(&change.path).map(|found| &found.file);
             match (host, written.get(&change.path)) {
                 (Some(HostFile::Content(content)), Some(written)) if written.contains(content) => {
-                    if sent_by_user.get(&change.path).is_some_and(|sent| sent.contains(content)) {
+                    let is_in = |memories: &HashMap<PathBuf, HashSet<Content>>| {
+                        memories.get(&change.path).is_some_and(|contents| contents.contains(content))
+                    };
+                    if is_in(&sent_by_user) || !is_in(&written_uncommitted) {
                         uncommitted.sent_before.insert(change.path.clone(), content.clone());
                     }
                     uncommitted.from_sync.insert(change.path, content.clone());
@@ -94,6 +99,37 @@ impl HostTree {
         for base in bases {
             for change in self.repository.tree_diff(head, base).await?.iter() {
                 written.entry(change.path.clone()).or_default().insert(change.after.clone());
+            }
+        }
+        Ok(written)
+    }
+
+    /// What both sides had in common although no commit of the host's had it, by path: syncs have written it.
+    async fn written_uncommitted(
+        &self,
+        known: &HostRefs,
+    ) -> Result<HashMap<PathBuf, HashSet<Content>>, GitError> {
+        let mut written: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
+        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains("/files/"));
+        for (name, base) in bases.take(MAX_BASES) {
+            let sandbox = name.split_once("/files/").map_or(name, |(sandbox, _)| sandbox);
+            let commits = format!("{sandbox}/host/");
+            let commits: BTreeSet<&ObjectId> =
+                known.below(&commits).map(|(_, id)| id).take(MAX_BASES).collect();
+            let mut common: Option<BTreeMap<PathBuf, Content>> = None;
+            for commit in commits {
+                let changes = self.repository.tree_diff(commit, base).await?;
+                let changes = changes.iter().map(|change| (change.path.clone(), change.after.clone()));
+                let changes: BTreeMap<PathBuf, Content> = changes.collect();
+                common = Some(match common {
+                    None => changes,
+                    Some(common) => {
+                        common.into_iter().filter(|(path, _)| changes.contains_key(path)).collect()
+                    }
+                });
+            }
+            for (path, content) in common.into_iter().flatten() {
+                written.entry(path).or_default().insert(content);
             }
         }
         Ok(written)

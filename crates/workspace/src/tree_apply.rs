@@ -42,6 +42,8 @@ pub(crate) struct TreeWork {
     pub(crate) waiting: Option<(ObjectId, ObjectId)>,
     /// Only these paths, and what lies below them; all when it is empty.
     pub(crate) only: Vec<PathBuf>,
+    /// The host's commit when these files were what both sides had in common.
+    pub(crate) base_commit: Option<ObjectId>,
     /// Files of the user's own that a start has sent in, not committed, on top of the commit.
     pub(crate) own: Option<ObjectId>,
     /// Whether the contents of files are merged that both sides have changed.
@@ -159,6 +161,7 @@ impl Repository {
                 host: found.get(at).map_or(HostFile::Other, |found| found.file.clone()),
                 staged: staged.get(at).map(|change| change.after.clone()),
                 waits_with_commits: waiting.contains(at),
+                base_was_committed: false,
                 sent_by_user: own.get(at).map(|change| change.after.clone()),
                 interrupted: interrupted.get(at).cloned().unwrap_or_default(),
             };
@@ -166,7 +169,19 @@ impl Repository {
         }
         self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
         self.recognise_large_files(&mut facts).await?;
-        let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        let mut decisions: BTreeMap<PathBuf, FileDecision> =
+            facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        if let Some(commit) = &work.base_commit
+            && decisions.values().any(|decision| matches!(decision, FileDecision::TakeBack(_)))
+        {
+            // Few working trees get here, so it is asked only now.
+            let written = self.tree_diff(commit, base).await?;
+            let written = by_path(&written);
+            for (path, facts) in facts.iter_mut().filter(|(path, _)| !written.contains_key(path.as_path())) {
+                facts.base_was_committed = true;
+                decisions.insert(path.clone(), facts.decide());
+            }
+        }
         let mut plan =
             TreePlan { work, facts, found, decisions, blocking: Vec::new(), replaced: BTreeMap::new() };
         plan.pass_over_emptied_directories(self.directory().as_path());

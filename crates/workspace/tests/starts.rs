@@ -211,3 +211,22 @@ async fn a_branch_that_the_user_has_deleted_is_not_made_again_after_a_start() {
     assert!(!scene.sync().await.0.sync.has_unapplied_work());
     assert_eq!(scene.host("git branch --format='%(refname:short)'"), "main");
 }
+
+/// What a commit held is the user's change once the user has undone the commit.
+#[tokio::test]
+async fn files_of_a_commit_that_the_user_has_undone_are_not_taken_back() {
+    for starts_again in [false, true] {
+        let scene = Scene::new();
+        scene.host("echo third > readme; git commit -qam third");
+        scene.start().await;
+        scene.host("git reset -q HEAD~1");
+        if starts_again {
+            scene.start().await;
+            scene.inside("git reset -q --hard");
+        } else {
+            scene.inside("git reset -q --hard HEAD~1");
+        }
+        assert_eq!(scene.sync().await.files().taken_back, support::paths(&[]));
+        assert_eq!(scene.host("cat readme; git log -1 --format=%s"), "third\nfirst");
+    }
+}
