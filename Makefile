@@ -11,11 +11,11 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 # The names of the specifications' own programs; the binary behaves as the one it is started as.
 LINKS := kinfra keystone budgie
 
-.PHONY: help build demo test check bench images picture fuzz reference install
+.PHONY: help build demo test check bench images picture fuzz soak model-faults reference install
 
 help: ## List the commands
 	@echo "make <command>"
-	@sed -n 's/^\([a-z]*\):.*## /  \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /  \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 # Static: it runs on every Linux whatever its libc, and starts faster. See docs/adr/0014.
 RELEASE := cargo rustc --locked --release -p palisade --bin palisade -- -C target-feature=+crt-static
@@ -60,6 +60,22 @@ reference: ## Write the pages, manual pages and schemas that are made from the c
 fuzz: ## Look for inputs that break a parser, ten minutes for each (scripts/fuzz --seconds N for less)
 	scripts/setup build fuzz
 	scripts/fuzz
+
+# Random sequences that `make soak` runs.
+SEQUENCES ?= 3000
+
+# Without nextest, which ends tests that take long. The seeds are new ones every time.
+soak: ## Run SEQUENCES random sequences (3000, about 40 minutes) of user, agent and product; says how to repeat a finding
+	scripts/setup build
+	cargo build --locked -p palisade-guest
+	first=$${PALISADE_MODEL_FIRST_SEED:-$$(date +%s)000}; echo "PALISADE_MODEL_FIRST_SEED=$$first"; \
+	PALISADE_MODEL_FIRST_SEED=$$first PALISADE_MODEL_SEQUENCES=$(SEQUENCES) RUST_BACKTRACE=0 \
+	PALISADE_GUEST="$(abspath $(TARGET))/debug/palisade-guest" \
+		cargo test --locked -p palisade-workspace --test model -- --nocapture sequences_
+
+model-faults: ## Put old faults back one by one: the random sequences must find each (long)
+	scripts/setup build
+	scripts/model-faults
 
 install: build ## Install below PREFIX (/usr/local): programs, link names, manual pages, shell completions
 	install -d "$(DESTDIR)$(PREFIX)/bin"

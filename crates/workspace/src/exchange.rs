@@ -5,7 +5,7 @@
 
 use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, Refused};
 use crate::git::{Git, GitError};
-use crate::host_changes::HostChanges;
+use crate::host_changes::{FilesToSend, HostChanges};
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::large_files::LargeFilesReport;
@@ -379,9 +379,12 @@ impl Exchange<'_> {
                     self.why_stay(&host, survey, &archived, options).await?
                 }
             };
+            if let Some(survey) = &survey {
+                self.remember_deleted(&host, survey).await?;
+            }
             let target = match stay {
                 Some(_) => TreeTarget::Stay,
-                None => TreeTarget::Host { files: files.clone() },
+                None => TreeTarget::Host { files: files.all.clone() },
             };
             let request = SendRequest {
                 scope: options.scope,
@@ -404,8 +407,8 @@ impl Exchange<'_> {
                 (Sent::Done, Some(why)) => Arrival::Stayed(why),
                 (Sent::Done, None) => {
                     self.send_submodules(tree, survey.as_ref(), options).await?;
-                    self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
-                    arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
+                    self.remember_start(&host, survey.as_ref(), &branch, &commit, &files).await?;
+                    arrival_of(survey.as_ref(), &branch, &commit, files.all.as_ref())
                 }
             };
             let count = |directory: &str| match options.scope {
@@ -496,6 +499,23 @@ impl Exchange<'_> {
         Ok(rules.map(str::to_owned).chain(["/.worktrees/".to_owned()]).collect())
     }
 
+    /// Branches that went in and that the user has deleted since: what went in is about to be forgotten inside, and they
+    /// must not be taken for new ones then.
+    async fn remember_deleted(&self, host: &HostSide, survey: &Survey) -> Result<(), ExchangeError> {
+        let mut transaction = RefTransaction::default();
+        for (branch, _) in survey.main.branches() {
+            let references = [self.refs.base_host(&branch), self.refs.base_sandbox(&branch)];
+            if host.known.has(&branch.full()) || references.iter().all(|name| host.known.has(name)) {
+                continue;
+            }
+            let Some(sent) = survey.main.sent(&branch) else { continue };
+            if host.tree.repository.has_commit(sent).await? {
+                references.iter().for_each(|name| transaction.set(name, sent, Expected::Anything));
+            }
+        }
+        Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
+    }
+
     /// From now on both sides have the host's state in common.
     async fn remember_start(
         &self,
@@ -503,10 +523,10 @@ impl Exchange<'_> {
         survey: Option<&Survey>,
         branch: &BranchName,
         commit: &ObjectId,
-        files: Option<&ObjectId>,
+        sent: &FilesToSend,
     ) -> Result<(), ExchangeError> {
         let repository = &host.tree.repository;
-        let files = match files {
+        let files = match &sent.all {
             Some(files) => files.clone(),
             None => repository.trees_of(&[commit]).await?.remove(0),
         };
@@ -517,6 +537,9 @@ impl Exchange<'_> {
             }
         };
         set(self.refs.base_files("main"), &files);
+        if let Some(own) = &sent.own {
+            set(self.refs.base_own("main"), own);
+        }
         for reference in
             [self.refs.base_host(branch), self.refs.base_sandbox(branch), self.refs.base_sent(branch)]
         {
@@ -532,6 +555,10 @@ impl Exchange<'_> {
                 set(self.refs.base_host(&other), now);
                 set(self.refs.base_sandbox(&other), now);
             }
+        }
+        let own = self.refs.base_own("main");
+        if sent.own.is_none() && host.known.has(&own) {
+            transaction.delete(&own, Expected::Anything);
         }
         transaction.commit(repository, "palisade: start").await?;
         Ok(())

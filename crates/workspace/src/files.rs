@@ -36,6 +36,10 @@ pub(crate) struct PathFacts {
     pub(crate) staged: Option<Content>,
     /// Whether commits that wait have changed this path: what is not committed there waits with them.
     pub(crate) waits_with_commits: bool,
+    /// Whether the host's commit had what both sides had in common last: no exchange has written it without a commit.
+    pub(crate) base_was_committed: bool,
+    /// What the user had here, not committed, when it went in with a start.
+    pub(crate) sent_by_user: Option<Content>,
     /// What a run that was interrupted may have written here, into the file or the index.
     pub(crate) interrupted: Vec<Content>,
 }
@@ -67,9 +71,14 @@ impl PathFacts {
         self.sandbox != self.sandbox_head
     }
 
-    /// Whether the file is what an earlier exchange wrote, or was about to write.
+    /// Whether the file is what an earlier exchange left, or was about to write.
     fn host_is_from_sync(&self) -> bool {
         self.host_is(&self.base) || self.interrupted.iter().any(|content| self.host_is(content))
+    }
+
+    /// Whether the file is the user's own and was sent in: both sides have it in common, but no exchange wrote it.
+    pub(crate) fn host_is_users(&self) -> bool {
+        self.sent_by_user.as_ref().is_some_and(|sent| self.host_is(sent))
     }
 
     /// What the user has staged.
@@ -153,7 +162,12 @@ impl PathFacts {
 
     /// The sandbox has nothing to say here. What an earlier exchange wrote for it goes, unless it is the user's by now.
     fn take_back(&self) -> FileDecision {
-        let is_written = self.host_is_from_sync() && !self.host_is(&self.host_head);
+        let is_from_sync = match self.base_was_committed {
+            false => self.host_is_from_sync(),
+            // The user has undone the commit and kept its files, which makes them changes of the user's.
+            true => self.interrupted.iter().any(|content| self.host_is(content)),
+        };
+        let is_written = is_from_sync && !self.host_is(&self.host_head) && !self.host_is_users();
         match is_written && self.staged_by_user().is_none() {
             true => FileDecision::TakeBack(self.host_head.clone()),
             false => FileDecision::Keep,
@@ -188,6 +202,8 @@ mod tests {
             host: HostFile::Content(of(host)),
             staged: None,
             waits_with_commits: false,
+            base_was_committed: false,
+            sent_by_user: None,
             interrupted: Vec::new(),
         }
     }
@@ -240,6 +256,17 @@ mod tests {
         assert_eq!(facts('b', 'a', 'a', 'a', 'c').decide(), Keep, "edited");
         assert_eq!(staged(facts('b', 'a', 'a', 'a', 'b'), 'b').decide(), Keep, "staged");
         assert_eq!(facts('b', 'a', 'a', 'b', 'b').decide(), Keep, "committed");
+    }
+
+    #[test]
+    fn what_the_user_sent_in_is_not_taken_back() {
+        let sent = |facts| PathFacts { sent_by_user: Some(content('b')), ..facts };
+        assert_eq!(sent(facts('b', 'a', 'a', 'a', 'b')).decide(), Keep);
+        assert_eq!(sent(facts('b', '-', '-', '-', 'b')).decide(), Keep, "untracked");
+        assert_eq!(sent(facts('b', 'c', 'a', 'a', 'b')).decide(), Write(content('c')), "worked on");
+        assert_eq!(sent(facts('c', 'a', 'a', 'a', 'c')).decide(), TakeBack(content('a')), "written since");
+        let reset = PathFacts { base_was_committed: true, ..facts('b', 'a', 'a', 'a', 'b') };
+        assert_eq!(reset.decide(), Keep, "the user has undone a commit and kept its files");
     }
 
     #[test]

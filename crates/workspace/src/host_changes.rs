@@ -19,8 +19,20 @@ const MAX_BASES: usize = 64;
 pub struct HostChanges {
     /// As a sync has written it.
     from_sync: BTreeMap<PathBuf, Content>,
+    /// What of that is the user's own all the same: a start has sent it in before, or a commit had it that the user has
+    /// undone since.
+    sent_before: BTreeMap<PathBuf, Content>,
     /// The user's own changes.
     pub own: Vec<Change>,
+}
+
+/// The files that a sandbox starts from, as trees.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FilesToSend {
+    /// All of them; `None` when they are the commit's own.
+    pub(crate) all: Option<ObjectId>,
+    /// The commit's with the user's own changes alone; `None` when there are none.
+    pub(crate) own: Option<ObjectId>,
 }
 
 impl HostTree {
@@ -28,9 +40,11 @@ impl HostTree {
     pub async fn uncommitted(&self, known: &HostRefs) -> Result<HostChanges, GitError> {
         let changes = Status::look(&self.repository).await?.changes;
         let Some(head) = self.head.as_ref().filter(|_| !changes.is_empty()) else {
-            return Ok(HostChanges { from_sync: BTreeMap::new(), own: changes });
+            return Ok(HostChanges { own: changes, ..HostChanges::default() });
         };
-        let written = self.written_by_syncs(known, head).await?;
+        let written = self.memories(known, head, "/files/").await?;
+        let sent_by_user = self.memories(known, head, "/own/").await?;
+        let written_uncommitted = self.written_uncommitted(known).await?;
         let paths: BTreeSet<PathBuf> = changes
             .iter()
             .map(|change| change.path.clone())
@@ -45,6 +59,12 @@ impl HostTree {
             let host = found.get(&change.path).map(|found| &found.file);
             match (host, written.get(&change.path)) {
                 (Some(HostFile::Content(content)), Some(written)) if written.contains(content) => {
+                    let is_in = |memories: &HashMap<PathBuf, HashSet<Content>>| {
+                        memories.get(&change.path).is_some_and(|contents| contents.contains(content))
+                    };
+                    if is_in(&sent_by_user) || !is_in(&written_uncommitted) {
+                        uncommitted.sent_before.insert(change.path.clone(), content.clone());
+                    }
                     uncommitted.from_sync.insert(change.path, content.clone());
                 }
                 _ => uncommitted.own.push(change),
@@ -65,13 +85,15 @@ impl HostTree {
         Ok(recognised.is_some())
     }
 
-    /// What syncs of any sandbox may have written, by path.
-    async fn written_by_syncs(
+    /// What exchanges with any sandbox have left, by path: files that both sides had in common, or the user's own that
+    /// were sent in.
+    async fn memories(
         &self,
         known: &HostRefs,
         head: &ObjectId,
+        kind: &str,
     ) -> Result<HashMap<PathBuf, HashSet<Content>>, GitError> {
-        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains("/files/"));
+        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains(kind));
         let bases: BTreeSet<&ObjectId> = bases.map(|(_, id)| id).take(MAX_BASES).collect();
         let mut written: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
         for base in bases {
@@ -82,18 +104,56 @@ impl HostTree {
         Ok(written)
     }
 
+    /// What both sides had in common although no commit of the host's had it, by path: syncs have written it.
+    async fn written_uncommitted(
+        &self,
+        known: &HostRefs,
+    ) -> Result<HashMap<PathBuf, HashSet<Content>>, GitError> {
+        let mut written: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
+        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains("/files/"));
+        for (name, base) in bases.take(MAX_BASES) {
+            let sandbox = name.split_once("/files/").map_or(name, |(sandbox, _)| sandbox);
+            let commits = format!("{sandbox}/host/");
+            let commits: BTreeSet<&ObjectId> =
+                known.below(&commits).map(|(_, id)| id).take(MAX_BASES).collect();
+            let mut common: Option<BTreeMap<PathBuf, Content>> = None;
+            for commit in commits {
+                let changes = self.repository.tree_diff(commit, base).await?;
+                let changes = changes.iter().map(|change| (change.path.clone(), change.after.clone()));
+                let changes: BTreeMap<PathBuf, Content> = changes.collect();
+                common = Some(match common {
+                    None => changes,
+                    Some(common) => {
+                        common.into_iter().filter(|(path, _)| changes.contains_key(path)).collect()
+                    }
+                });
+            }
+            for (path, content) in common.into_iter().flatten() {
+                written.entry(path).or_default().insert(content);
+            }
+        }
+        Ok(written)
+    }
+
     /// The files that a sandbox starts from, as a tree: the commit's, with what a sync has written and is not committed
-    /// yet, and with the user's own changes if they are to be included. `None` when those are the commit's own.
-    pub async fn files_to_send(
+    /// yet, and with the user's own changes if they are to be included.
+    pub(crate) async fn files_to_send(
         &self,
         changes: &HostChanges,
         include_own: bool,
-    ) -> Result<Option<ObjectId>, GitError> {
-        let mut files = changes.from_sync.clone();
+    ) -> Result<FilesToSend, GitError> {
+        let mut own = changes.sent_before.clone();
         if include_own {
-            let own: BTreeSet<PathBuf> = changes.own.iter().map(|change| change.path.clone()).collect();
-            files.extend(self.repository.write_files(&own).await?);
+            let paths: BTreeSet<PathBuf> = changes.own.iter().map(|change| change.path.clone()).collect();
+            own.extend(self.repository.write_files(&paths).await?);
         }
+        let mut all = changes.from_sync.clone();
+        all.extend(own.clone());
+        Ok(FilesToSend { all: self.with_files(&all).await?, own: self.with_files(&own).await? })
+    }
+
+    /// The commit's files with these in their places; `None` without any.
+    async fn with_files(&self, files: &BTreeMap<PathBuf, Content>) -> Result<Option<ObjectId>, GitError> {
         let Some(head) = self.head.as_ref().filter(|_| !files.is_empty()) else { return Ok(None) };
         let files = files.iter().map(|(path, content)| (path.as_path(), content));
         self.repository.tree_with(head, files).await.map(Some)

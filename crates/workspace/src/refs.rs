@@ -146,6 +146,11 @@ impl SandboxRefs {
         format!("{}files/{}", self.base(), component(tree))
     }
 
+    /// Files of the user's own that were not committed and went in with a start, on top of the host's commit, as a tree.
+    pub(crate) fn base_own(&self, tree: &str) -> String {
+        format!("{}own/{}", self.base(), component(tree))
+    }
+
     /// Where the last exchange left the host's branch.
     pub(crate) fn base_host(&self, branch: &BranchName) -> String {
         format!("{}host/{}", self.base(), component(branch.as_str()))

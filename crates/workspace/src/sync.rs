@@ -543,6 +543,8 @@ impl SyncRun<'_> {
             host_head,
             waiting: None,
             only: self.options.only.clone(),
+            base_commit: self.known.get(&self.refs.base_host(branch)).cloned(),
+            own: self.known.get(&self.refs.base_own(key)).cloned(),
             merge: self.options.merge,
             sandbox_id: self.refs.id().clone(),
         };
@@ -607,6 +609,8 @@ impl SyncRun<'_> {
             host_head: host_head.clone(),
             waiting: None,
             only: Vec::new(),
+            base_commit: None,
+            own: self.known.get(&self.refs.base_own(MAIN)).cloned(),
             merge: MergeMode::Wait,
             sandbox_id: self.refs.id().clone(),
         };
@@ -662,8 +666,9 @@ impl SyncRun<'_> {
         let plan = repository.plan_tree(work).await?;
         match self.mode {
             Execution::Apply => {
-                if !plan.replaced.is_empty() {
-                    repository.archive_replaced(self.refs, self.known.next_archive(), &plan.replaced).await?;
+                let replaced = plan.replaced_files();
+                if !replaced.is_empty() {
+                    repository.archive_replaced(self.refs, self.known.next_archive(), &replaced).await?;
                 }
                 plan.apply(repository, self.options.max_bytes).await
             }

@@ -46,6 +46,10 @@ pub(crate) struct TreeWork {
     pub(crate) waiting: Option<(ObjectId, ObjectId)>,
     /// Only these paths, and what lies below them; all when it is empty.
     pub(crate) only: Vec<PathBuf>,
+    /// The host's commit when these files were what both sides had in common.
+    pub(crate) base_commit: Option<ObjectId>,
+    /// Files of the user's own that a start has sent in, not committed, on top of the commit.
+    pub(crate) own: Option<ObjectId>,
     /// Whether the contents of files are merged that both sides have changed.
     pub(crate) merge: MergeMode,
     /// The sandbox, for the note of what is being written.
@@ -62,7 +66,7 @@ pub(crate) struct TreePlan {
     /// Paths at which the user has something that commits would go past.
     pub(crate) blocking: Vec<PathBuf>,
     /// Files of the user's that a merge replaces, as they are now.
-    pub(crate) replaced: BTreeMap<PathBuf, TreeEntry>,
+    replaced: BTreeMap<PathBuf, TreeEntry>,
 }
 
 /// What became of the files.
@@ -101,6 +105,12 @@ impl Repository {
                 None => Ok(none),
             }
         };
+        let own = async {
+            match &work.own {
+                Some(own) => self.tree_diff(host_head, own).await,
+                None => Ok(Arc::default()),
+            }
+        };
         let interrupted = self.interrupted_changes(&work).await?;
         // What is staged matters only where something else changes.
         let staged = async {
@@ -109,13 +119,14 @@ impl Repository {
                 false => self.staged(&work.host_commit).await,
             }
         };
-        let (brought, uncommitted, moved, waiting, committed, staged) = tokio::try_join!(
+        let (brought, uncommitted, moved, waiting, committed, staged, own) = tokio::try_join!(
             self.tree_diff(base, sandbox),
             self.tree_diff(sandbox_head, sandbox),
             self.tree_diff(host_head, new_head),
             waiting,
             self.tree_diff(base, host_head),
             staged,
+            own,
         )?;
         let wanted =
             |path: &Path| work.only.is_empty() || work.only.iter().any(|only| path.starts_with(only));
@@ -129,7 +140,7 @@ impl Repository {
             .collect();
         let mut found = self.look_at_files(&paths).await?;
         let (brought, uncommitted, moved) = (by_path(&brought), by_path(&uncommitted), by_path(&moved));
-        let committed = by_path(&committed);
+        let (committed, own) = (by_path(&committed), by_path(&own));
         let waiting: BTreeSet<&Path> = waiting.iter().map(|change| change.path.as_path()).collect();
         let staged: HashMap<&Path, &TreeChange> =
             staged.iter().map(|change| (change.path.as_path(), change)).collect();
@@ -161,13 +172,27 @@ impl Repository {
                 host: found.get(at).map_or(HostFile::Other, |found| found.file.clone()),
                 staged: staged.get(at).map(|change| change.after.clone()),
                 waits_with_commits: waiting.contains(at),
+                base_was_committed: false,
+                sent_by_user: own.get(at).map(|change| change.after.clone()),
                 interrupted: interrupted.get(at).cloned().unwrap_or_default(),
             };
             facts.insert(path, entry);
         }
         self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
         self.recognise_large_files(&mut facts).await?;
-        let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        let mut decisions: BTreeMap<PathBuf, FileDecision> =
+            facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        if let Some(commit) = &work.base_commit
+            && decisions.values().any(|decision| matches!(decision, FileDecision::TakeBack(_)))
+        {
+            // Few working trees get here, so it is asked only now.
+            let written = self.tree_diff(commit, base).await?;
+            let written = by_path(&written);
+            for (path, facts) in facts.iter_mut().filter(|(path, _)| !written.contains_key(path.as_path())) {
+                facts.base_was_committed = true;
+                decisions.insert(path.clone(), facts.decide());
+            }
+        }
         let mut plan =
             TreePlan { work, facts, found, decisions, blocking: Vec::new(), replaced: BTreeMap::new() };
         plan.pass_over_emptied_directories(self.directory().as_path());
@@ -351,6 +376,23 @@ impl TreePlan {
             self.decisions.insert(path, FileDecision::Write(Some(TreeEntry { mode, id })));
         }
         Ok(())
+    }
+
+    /// Files of the user's own that are about to be replaced, as they are now.
+    pub(crate) fn replaced_files(&self) -> BTreeMap<PathBuf, TreeEntry> {
+        let mut replaced = self.replaced.clone();
+        if self.moves_commits() && !self.blocking.is_empty() {
+            // Nothing will be done.
+            return BTreeMap::new();
+        }
+        for (path, facts) in self.facts.iter().filter(|(_, facts)| facts.host_is_users()) {
+            if let (Some(target), HostFile::Content(Some(host))) = (self.target(path), &facts.host)
+                && target.as_ref() != Some(host)
+            {
+                replaced.insert(path.clone(), host.clone());
+            }
+        }
+        replaced
     }
 
     fn is_gitlink(&self, path: &Path) -> bool {

@@ -164,3 +164,69 @@ async fn what_an_agent_did_is_shown_with_its_escapes_as_text() {
     assert!(log.contains("rewrite \\u{1b}[31m") && !log.contains("first"), "{log}");
     assert!(!diff.contains('\u{1b}') && !log.contains('\u{1b}'));
 }
+
+/// The agent throws away what was not committed when it began: that is no reason to throw away the user's.
+#[tokio::test]
+async fn changes_that_went_in_stay_the_users() {
+    let scene = Scene::new();
+    let include = || scene.start_with(|options| options.on_uncommitted = OnUncommitted::Include);
+    scene.host("echo mine > readme; echo mine > untracked");
+    include().await.unwrap();
+    scene.inside("git reset -q --hard; git clean -qfd");
+    let synced = scene.sync().await;
+    assert_eq!((synced.files().taken_back, synced.written()), (vec![], vec![]));
+    assert_eq!(scene.host("cat readme untracked"), "mine\nmine");
+    // Also where they go in once more, unasked because both sides knew them.
+    include().await.unwrap();
+    scene.start().await;
+    scene.inside("git reset -q --hard; git clean -qfd");
+    scene.sync().await;
+    assert_eq!(scene.host("cat readme untracked"), "mine\nmine");
+}
+
+#[tokio::test]
+async fn changes_that_went_in_and_were_worked_on_are_archived_before_they_are_replaced() {
+    let scene = Scene::new();
+    scene.host("echo mine > readme; echo mine > code");
+    scene.start_with(|options| options.on_uncommitted = OnUncommitted::Include).await.unwrap();
+    scene.inside("echo agents > code; git commit -qm agents code; echo agents > readme");
+    let synced = scene.sync().await;
+    assert_eq!(synced.written(), support::paths(&["readme"]));
+    assert_eq!(scene.host("cat readme code; git log -1 --format=%s"), "agents\nagents\nagents");
+    let archives = scene.host("git for-each-ref --format='%(refname)' refs/palisade/archive");
+    let last = archives.lines().last().unwrap();
+    assert_eq!(scene.host(&format!("git show {last}:yours/readme {last}:yours/code")), "mine\nmine");
+    // What a sync has written is not the user's.
+    scene.inside("git checkout -q readme");
+    assert_eq!(scene.sync().await.files().taken_back, support::paths(&["readme"]));
+}
+
+#[tokio::test]
+async fn a_branch_that_the_user_has_deleted_is_not_made_again_after_a_start() {
+    let scene = Scene::new();
+    scene.host("git branch topic");
+    scene.start().await;
+    scene.host("git branch -q -D topic");
+    scene.start().await;
+    assert!(!scene.sync().await.0.sync.has_unapplied_work());
+    assert_eq!(scene.host("git branch --format='%(refname:short)'"), "main");
+}
+
+/// What a commit held is the user's change once the user has undone the commit.
+#[tokio::test]
+async fn files_of_a_commit_that_the_user_has_undone_are_not_taken_back() {
+    for starts_again in [false, true] {
+        let scene = Scene::new();
+        scene.host("echo third > readme; git commit -qam third");
+        scene.start().await;
+        scene.host("git reset -q HEAD~1");
+        if starts_again {
+            scene.start().await;
+            scene.inside("git reset -q --hard");
+        } else {
+            scene.inside("git reset -q --hard HEAD~1");
+        }
+        assert_eq!(scene.sync().await.files().taken_back, support::paths(&[]));
+        assert_eq!(scene.host("cat readme; git log -1 --format=%s"), "third\nfirst");
+    }
+}

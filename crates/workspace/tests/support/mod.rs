@@ -83,7 +83,7 @@ impl CommandRunner for Here {
 pub(crate) struct Scene {
     directory: PathBuf,
     /// Removes the directory at the end.
-    _owner: Option<tempfile::TempDir>,
+    pub(crate) owner: Option<tempfile::TempDir>,
     pub(crate) refs: SandboxRefs,
     /// Bytes that a sync may write.
     pub(crate) most: u64,
@@ -109,8 +109,8 @@ impl Scene {
     /// The same, with another hash.
     pub(crate) fn of_format(format: &str) -> Self {
         let owner = tempfile::tempdir().unwrap();
-        let scene = Self { _owner: None, ..Self::at(owner.path().to_owned()) };
-        let scene = Self { _owner: Some(owner), ..scene };
+        let directory = owner.path().to_owned();
+        let scene = Self { owner: Some(owner), ..Self::at(directory) };
         for name in ["host", "inside", "home", "inside-home"] {
             std::fs::create_dir(scene.path(name)).unwrap();
         }
@@ -121,7 +121,8 @@ impl Scene {
         scene
     }
 
-    fn at(directory: PathBuf) -> Self {
+    /// One that is there already.
+    pub(crate) fn at(directory: PathBuf) -> Self {
         let limits = TransferLimits {
             bytes: u64::MAX >> 1,
             silence: Duration::from_secs(60),
@@ -129,7 +130,7 @@ impl Scene {
         };
         Self {
             directory,
-            _owner: None,
+            owner: None,
             refs: SandboxRefs::new(SandboxId::from_random([7; 15]), SandboxName::new("box").unwrap()),
             most: u64::MAX,
             limits,
