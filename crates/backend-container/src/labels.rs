@@ -14,7 +14,7 @@ pub const SANDBOX: &str = "dev.palisade.sandbox";
 /// That sandbox's name, for people who list containers.
 pub const NAME: &str = "dev.palisade.name";
 /// The whole sandbox, on the volumes with its files: what is needed to record it again when the record and its directory
-/// are lost. It holds no secret, since whoever may ask the engine reads it.
+/// are lost. It holds no secret: every user of the engine can read it.
 pub const DESCRIPTION: &str = "dev.palisade.description";
 /// The process that it must not outlive, where it has one.
 pub const PROCESS: &str = "dev.palisade.process";

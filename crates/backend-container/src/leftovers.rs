@@ -98,7 +98,7 @@ fn leftover(what: &str, name: &str) -> Leftover {
     Leftover::of_process(format!("{what} {name}"), format!("{what}/{name}"))
 }
 
-/// Whether it may be a leftover; for what belongs to a sandbox, whoever has the record decides.
+/// Whether it may be a leftover; what belongs to a sandbox is for the engine to decide, which has the record.
 fn judged(
     what: &str,
     name: String,

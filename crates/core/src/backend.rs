@@ -211,7 +211,7 @@ pub enum BackendError {
     /// What `create` made for its files is not there any more.
     #[error("the files of sandbox '{sandbox}' are gone: there is no {}", .missing.join(" and no "))]
     FilesMissing { sandbox: String, missing: Vec<String> },
-    /// A container of this sandbox runs already; whoever wanted to start it may connect to it.
+    /// A container of this sandbox runs already, and a client may connect to it.
     #[error("{engine} runs the sandbox already")]
     RunsAlready { engine: Method },
     #[error(transparent)]

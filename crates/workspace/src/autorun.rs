@@ -1,5 +1,5 @@
 //! Files that run by themselves: nobody calls them, and yet they run as soon as somebody enters the directory, opens it in
-//! an editor, installs, commits or pushes. After a sync they are the agent's, so they are told; whoever reads the list
+//! an editor, installs, commits or pushes. After a sync they are the agent's, so they are listed; a user who reads the list
 //! has looked where it matters. A table, and nothing is run or written here.
 
 use crate::git::{GitError, Repository};

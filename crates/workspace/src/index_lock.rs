@@ -84,7 +84,7 @@ impl<'a> LockedIndex<'a> {
 
 impl Drop for LockedIndex<'_> {
     fn drop(&mut self) {
-        // Whoever comes next removes what stays.
+        // The next run removes what stays.
         let _ = remove(&self.own);
         let _ = remove(&self.lock);
     }

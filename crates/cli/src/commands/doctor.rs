@@ -120,7 +120,7 @@ fn state(context: &Context) -> Vec<Check> {
                 "their files are kept; give one up with: palisade rm --discard {}",
                 ids.first().unwrap_or(&"ID")
             );
-            Check::warning("records", format!("there are none of: {}", ids.join(", ")), fix)
+            Check::warning("records", format!("missing for: {}", ids.join(", ")), fix)
         }
         Ok(SandboxListing { bad, .. }) => {
             let names: Vec<String> = bad.iter().map(|row| palisade_core::printable(&row.name)).collect();
