@@ -867,7 +867,10 @@ impl SyncRun<'_> {
                     (0, _) => from,
                     _ => self.repository().merge_base(&from, &sandbox).await?.unwrap_or(from),
                 };
-                self.repository().autorun(&base, &sandbox).await?
+                // As trees, whose difference is known by now.
+                let trees = self.repository().trees_of(&[&base, &sandbox]).await?;
+                let [base, sandbox] = trees.as_slice() else { return Ok(()) };
+                self.repository().autorun(base, sandbox).await?
             }
             _ => Vec::new(),
         };

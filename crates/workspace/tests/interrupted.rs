@@ -171,7 +171,7 @@ async fn an_index_that_is_locked_for_a_moment_is_waited_for() {
     scene.inside("echo four >> readme && git commit --quiet -am second");
     scene.write("host/.git/index.lock", "");
     scene.interrupt(
-        "cat-file --batch-check=%(objectsize)",
+        "hash-object --stdin-paths",
         "(until [ -e .git/palisade-index-lock ]; do :; done; rm .git/index.lock) >/dev/null 2>&1 &",
     );
     assert_eq!(scene.sync().await.commits(), CommitsOutcome::Moved { count: 1, dropped: 0 });

@@ -84,6 +84,9 @@ impl Repository {
         let held = known.values();
         let mut common: Vec<ObjectId> = survey.refs.values().cloned().collect();
         common.extend(survey.trees.iter().filter_map(|tree| tree.head.clone()));
+        // What came last time is not asked for again; no ref inside may name it any more.
+        let last = survey.branches();
+        common.extend(last.filter_map(|(branch, _)| known.get(&subject.refs.base_sandbox(&branch)).cloned()));
         common.retain(|id| known.holds(&held, id));
         common.sort_unstable();
         common.dedup();
