@@ -182,3 +182,18 @@ async fn a_branch_whose_name_is_taken_is_reported_once() {
     assert!(scene.sync().await.branch("a/b").is_some());
     assert_eq!(scene.host("git log --format=%s palisade/box/a/b"), "two\none\nfirst");
 }
+
+/// Both sides have made their first commit another one, each for itself.
+#[tokio::test]
+async fn histories_that_have_nothing_in_common_wait() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git commit -q --amend -m agents; echo agent > new; git add new; git commit -qm more");
+    scene.host("git commit -q --amend -m mine; echo mine > own; git add own; git commit -qm own");
+    scene.host(
+        "git checkout -q --orphan other; git commit -qm orphan; git branch -f main; git checkout -q main",
+    );
+    let synced = scene.merge().await;
+    assert_eq!(scene.host(&format!("git log -1 --format=%s {}", synced.waiting().branch)), "more");
+    assert_eq!(scene.host("git log --format=%s; git status --porcelain"), "orphan");
+}
