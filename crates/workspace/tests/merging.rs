@@ -197,3 +197,16 @@ async fn histories_that_have_nothing_in_common_wait() {
     assert_eq!(scene.host(&format!("git log -1 --format=%s {}", synced.waiting().branch)), "more");
     assert_eq!(scene.host("git log --format=%s; git status --porcelain"), "orphan");
 }
+
+/// The file is in the host's commit, and not in its working tree.
+#[tokio::test]
+async fn files_that_a_sparse_checkout_leaves_out_are_merged_as_the_commit_has_them() {
+    let scene = Scene::new();
+    scene.host("mkdir d; seq 9 > d/one; git add d; git commit -qm d");
+    scene.start().await;
+    scene.inside("sed -i 1s/^/agents/ d/one");
+    scene
+        .host("sed -i 9s/^/mine/ d/one; git commit -qam mine; git sparse-checkout set --no-cone '/*' '!/d/'");
+    assert_eq!(scene.merge().await.files().merged, paths(&["d/one"]));
+    assert_eq!(scene.host("sed -n '1p;9p' d/one"), "agents1\nmine9");
+}
