@@ -720,6 +720,10 @@ impl SyncRun<'_> {
         let (MergeMode::Merge, Some(own)) = (self.options.merge, plan.host.clone()) else {
             return self.wait_with(plan, shown, why, progress).await;
         };
+        if repository.merge_base(&own, &shown).await?.is_none() {
+            // Git merges histories with nothing in common only when that is asked for.
+            return self.wait_with(plan, shown, why, progress).await;
+        }
         match repository.merge_trees(&own, &shown).await? {
             Ok(tree) => {
                 let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);

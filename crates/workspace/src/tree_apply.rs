@@ -367,7 +367,10 @@ impl TreePlan {
             if ![base, host, sandbox].into_iter().all(is_file) {
                 continue;
             }
-            repository.write_file(&path, host.mode).await?;
+            // What the commit has is in git already, and may not be in a sparse working tree.
+            if facts.host_head.as_ref() != Some(host) {
+                repository.write_file(&path, host.mode).await?;
+            }
             let Some(id) = repository.merge_contents(&base.id, &host.id, &sandbox.id).await? else {
                 continue;
             };

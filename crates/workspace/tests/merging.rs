@@ -182,3 +182,31 @@ async fn a_branch_whose_name_is_taken_is_reported_once() {
     assert!(scene.sync().await.branch("a/b").is_some());
     assert_eq!(scene.host("git log --format=%s palisade/box/a/b"), "two\none\nfirst");
 }
+
+/// Both sides have made their first commit another one, each for itself.
+#[tokio::test]
+async fn histories_that_have_nothing_in_common_wait() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git commit -q --amend -m agents; echo agent > new; git add new; git commit -qm more");
+    scene.host("git commit -q --amend -m mine; echo mine > own; git add own; git commit -qm own");
+    scene.host(
+        "git checkout -q --orphan other; git commit -qm orphan; git branch -f main; git checkout -q main",
+    );
+    let synced = scene.merge().await;
+    assert_eq!(scene.host(&format!("git log -1 --format=%s {}", synced.waiting().branch)), "more");
+    assert_eq!(scene.host("git log --format=%s; git status --porcelain"), "orphan");
+}
+
+/// The file is in the host's commit, and not in its working tree.
+#[tokio::test]
+async fn files_that_a_sparse_checkout_leaves_out_are_merged_as_the_commit_has_them() {
+    let scene = Scene::new();
+    scene.host("mkdir d; seq 9 > d/one; git add d; git commit -qm d");
+    scene.start().await;
+    scene.inside("sed -i 1s/^/agents/ d/one");
+    scene
+        .host("sed -i 9s/^/mine/ d/one; git commit -qam mine; git sparse-checkout set --no-cone '/*' '!/d/'");
+    assert_eq!(scene.merge().await.files().merged, paths(&["d/one"]));
+    assert_eq!(scene.host("sed -n '1p;9p' d/one"), "agents1\nmine9");
+}

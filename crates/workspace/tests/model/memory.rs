@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Contents that syncs have written into the user's files.
+    /// Contents that syncs have written into the user's files, or have brought with commits.
     pub(crate) laid: HashSet<String>,
     /// Contents that starts have sent in.
     pub(crate) sent: HashSet<String>,
@@ -55,6 +55,10 @@ impl Memory {
             let (laid, made) = (std::mem::take(&mut self.laid), std::mem::take(&mut self.made));
             *self = Self { laid, made, ..Self::default() };
             return;
+        }
+        if let Outcome::Synced(_) | Outcome::Interrupted = outcome {
+            let is_agents = |id: &&String| !self.sent.contains(*id);
+            self.laid.extend(before.inside.reached.iter().filter(is_agents).cloned());
         }
         match outcome {
             Outcome::Started(_) => self.sent.extend(after.inside.reached.iter().cloned()),

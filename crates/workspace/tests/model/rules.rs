@@ -103,7 +103,7 @@ fn archives_never_move(world: &World, before: &Look, after: &Look) -> Vec<String
     let moved = old.keys().filter(is_archive).filter(|name| old.get(*name) != new.get(*name));
     let moved = moved.map(|name| format!("the archive {name} has moved"));
     // A removal is over when the next sandbox has its id.
-    let ids: Vec<String> = world.recent_refs().iter().map(|refs| refs.archives()).collect();
+    let ids = world.recent_refs().map(|refs| format!("refs/palisade/archive/{}/", refs.id()));
     let is_ours = |name: &&String| ids.iter().any(|id| name.starts_with(id.as_str()));
     let foreign = new.keys().filter(is_archive).filter(|name| !old.contains_key(*name) && !is_ours(name));
     moved.chain(foreign.map(|name| format!("the archive {name} is not the sandbox's"))).collect()

@@ -170,15 +170,17 @@ impl Sequence {
                 });
             }
             random.shuffle(&mut acts);
+            // Half of the steps are about the same file and branch, so that they get in each other's way.
+            let (file, branch) = (random.choose(&FILES), random.choose(&BRANCHES));
             for (actor, number) in acts {
                 let step = steps.len();
                 steps.push(Step::Act(Act {
                     actor,
                     number,
                     step,
-                    file: random.choose(&FILES),
+                    file: if random.below(2) == 0 { file } else { random.choose(&FILES) },
                     other_file: random.choose(&FILES),
-                    branch: random.choose(&BRANCHES),
+                    branch: if random.below(2) == 0 { branch } else { random.choose(&BRANCHES) },
                     at_top: random.below(2) == 0,
                 }));
             }
