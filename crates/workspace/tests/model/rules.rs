@@ -3,7 +3,7 @@
 use crate::contents::Contents;
 use crate::memory::Memory;
 use crate::users_rules;
-use crate::world::{Look, Outcome, World};
+use crate::world::{Look, Outcome, World, remote_contents};
 use palisade_workspace::ArchiveReport;
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(crate) fn check(
     (before, after): (&Look, &Look),
     memory: &Memory,
 ) -> Result<(), String> {
-    let mut findings = kept(world, outcome, before, after, memory);
+    let mut findings = kept(outcome, before, after, memory);
     findings.extend(archived(world, outcome, before, after));
     findings.extend(archives_never_move(world, before, after));
     findings.extend(agents_files_stay(outcome, before, after));
@@ -44,10 +44,11 @@ fn lost(missing: Vec<(&str, &str)>, why: &str) -> Vec<String> {
 }
 
 /// Every content that could be reached can still be reached, on one side or the other.
-fn kept(world: &World, outcome: &Outcome, before: &Look, after: &Look, memory: &Memory) -> Vec<String> {
+fn kept(outcome: &Outcome, before: &Look, after: &Look, memory: &Memory) -> Vec<String> {
     let mut held = Contents::default();
     held.extend(after.host.clone());
     held.extend(after.inside.clone());
+    held.extend(remote_contents().clone());
     let mut missing = held.lacks(&before.host);
     // A replay of commits that were archived can be made again.
     missing.retain(|(id, place)| !(place.starts_with("a commit") && memory.made.contains(*id)));
@@ -56,11 +57,7 @@ fn kept(world: &World, outcome: &Outcome, before: &Look, after: &Look, memory: &
     if matches!(outcome, Outcome::Discarded) {
         return lines;
     }
-    let clones = match outcome {
-        Outcome::Removed(report) => named(world, report.plain_clones.iter().map(|path| path.as_str())),
-        _ => Vec::new(),
-    };
-    lines.extend(lost(unnamed(held.lacks(&before.inside), &clones), "lost"));
+    lines.extend(lost(held.lacks(&before.inside), "lost"));
     lines
 }
 
@@ -72,7 +69,8 @@ fn archived(world: &World, outcome: &Outcome, before: &Look, after: &Look) -> Ve
         Outcome::Archived(report) | Outcome::Removed(report) => report,
         _ => return Vec::new(),
     };
-    let missing = after.host.lacks(&before.inside);
+    let mut missing = after.host.lacks(&before.inside);
+    missing.retain(|(id, _)| !remote_contents().reached.contains(*id));
     let mut lines = lost(unnamed(missing, &named(world, names(report))), "not archived and not named");
     // Nothing that these agents make is broken.
     let nested = report.nested.iter().flat_map(|nested| &nested.outcome.refused);
@@ -92,8 +90,7 @@ fn unnamed<'a>(missing: Vec<(&'a str, &'a str)>, named: &[String]) -> Vec<(&'a s
 
 /// What an archive names as left out, by paths in the workspace.
 fn names(report: &ArchiveReport) -> impl Iterator<Item = &str> {
-    let left_out = report.left_out.iter().map(|left_out| left_out.path.as_str());
-    left_out.chain(report.plain_clones.iter().map(|path| path.as_str()))
+    report.left_out.iter().map(|left_out| left_out.path.as_str())
 }
 
 /// Archives stay where they are, and new ones go by the id of the sandbox.

@@ -76,6 +76,16 @@ fn template() -> &'static Path {
     TEMPLATE.get_or_init(make).path()
 }
 
+/// What the remote holds that the agent clones: a clone of it that has nothing else is only named.
+pub(crate) fn remote_contents() -> &'static Contents {
+    static CONTENTS: OnceLock<Contents> = OnceLock::new();
+    CONTENTS.get_or_init(|| {
+        let mut contents = Contents::default();
+        contents.add_repository(&SideGit { home: template().join("home") }, &template().join("module.git"));
+        contents
+    })
+}
+
 /// In memory, where there is such a place: a sequence writes thousands of small files.
 fn new_directory() -> tempfile::TempDir {
     let mut builder = tempfile::Builder::new();
