@@ -196,8 +196,9 @@ fn wrappers(instance: &Instance) -> Vec<String> {
 fn every_step_there_is_is_passed_by_some_scenario() {
     requires!(bwrap);
     let passed: BTreeSet<String> = Scenario::ALL.into_iter().flat_map(passed).collect();
-    // Those of services are tried in tests/provisioning, which needs an engine; those of copies in tests/state.
-    let elsewhere = ["provision.", "finish.", "copy."];
+    // Those of services are tried in tests/provisioning, which needs an engine; those of copies in tests/state; those of
+    // syncs in tests/exchange, and in the tests of palisade-workspace.
+    let elsewhere = ["provision.", "finish.", "copy.", "sync."];
     let here = |step: &&Step| !elsewhere.iter().any(|start| step.name().starts_with(start));
     let all: BTreeSet<String> = Step::ALL.iter().filter(here).map(|step| step.name().to_owned()).collect();
     assert_eq!(passed, all);
