@@ -89,6 +89,10 @@ impl Scene {
             Self { instance, mark, planted, paths: Vec::new(), ports: Vec::new(), abstract_name, process };
         let home = scene.instance.home();
         HOME.iter().for_each(|(label, path)| scene.file(label, &home.join(path)));
+        // Other branches are there by default, as the user's own history is; here they are a secret.
+        let settings = scene.instance.user_config();
+        std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+        std::fs::write(settings, "[agent]\nrefs = \"branch\"\n").unwrap();
         scene.services();
         scene.repository();
         scene.sandboxes();
