@@ -1,4 +1,4 @@
-//! Repositories that nobody would make by hand: large ones, and ones with many files or refs.
+//! Generated repositories: large ones, and ones with many files or refs.
 //!
 //! `git fast-import` writes them, and they are the same in every run. Each is made once in a run of the bench, for all
 //! comparisons that use it, and goes with the scene.

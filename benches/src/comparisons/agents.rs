@@ -77,7 +77,7 @@ fn time_to_prompt(program: &Program) -> Result<f64> {
     Ok(took.as_secs_f64() * 1000.0)
 }
 
-/// With a model that nobody listens for: only what needs none is measured.
+/// The address of a model at which no server listens: only steps that need no model are measured.
 fn without_model(program: Program) -> Program {
     program.env("ANTHROPIC_API_KEY", "sk-ant-bench").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
 }

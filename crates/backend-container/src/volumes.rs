@@ -118,7 +118,7 @@ pub(crate) async fn missing(client: &Client, names: &[String]) -> Result<Vec<Str
     found.into_iter().filter_map(Result::transpose).collect()
 }
 
-/// The labels of a volume; `None` when there is none of this name.
+/// The labels of a volume; `None` when no volume has this name.
 async fn labels_of(client: &Client, name: &str) -> Result<Option<Labels>, Failure> {
     let found = client.call("look for a volume", client.quick(), |docker| async move {
         docker.inspect_volume(name).await.map(|volume| volume.labels)

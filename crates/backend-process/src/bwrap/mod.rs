@@ -327,7 +327,7 @@ pub(crate) fn require_places(spec: &SandboxSpec) -> Result<(), BackendError> {
     let workspace = (spec.policy.workspace == Workspace::Own).then(|| dir.workspace());
     let missing = |path: &HostPath| match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(format!("directory {path}")),
-        // What else may be wrong with it is told where it is used.
+        // Other faults of it are reported where it is used.
         _ => None,
     };
     let missing: Vec<String> = home.iter().chain(&workspace).filter_map(missing).collect();

@@ -143,7 +143,7 @@ fn set_aside(context: &Context) -> Vec<String> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.contains(".corrupt-")).collect();
     names.sort();
-    // A journal is told with its store, unless it is all that there is.
+    // A journal is reported with its store, unless there is only the journal.
     let stores = names.clone();
     let is_companion = |name: &String| {
         let store = name.strip_suffix("-wal").or_else(|| name.strip_suffix("-shm"));
