@@ -5,7 +5,7 @@
 
 use crate::archive::{Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, Refused};
 use crate::git::{Git, GitError};
-use crate::host_changes::{FilesToSend, HostChanges};
+use crate::host_changes::HostChanges;
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::large_files::LargeFilesReport;
@@ -21,10 +21,8 @@ use crate::shared_objects::SharedObjects;
 use crate::status::Change;
 use crate::submodules::Submodule;
 use crate::survey::{LeftOut, NestedSurvey, Survey};
-use crate::sync::{
-    BranchSelection, CommitsOutcome, Execution, FilesOutcome, MergeMode, SyncOptions, SyncReport, SyncRun,
-    TagMode,
-};
+use crate::sync::{BranchSelection, Execution, MergeMode, SyncOptions, SyncRun, TagMode};
+use crate::sync_report::{CommitsOutcome, FilesOutcome, SyncReport};
 use crate::transaction::{Expected, RefTransaction};
 use palisade_core::{HostPath, ProjectPath, RefScope};
 use palisade_host::fault::{self, Step};
@@ -237,7 +235,7 @@ struct HostSide {
 
 impl Exchange<'_> {
     async fn host_side(&self) -> Result<(HostSide, bool), ExchangeError> {
-        let tree = HostTree::find(self.git, self.root).await?;
+        let tree = HostTree::find_again(self.git, self.root).await?;
         let lock = tree.repository.lock().await?;
         let known = tree.repository.host_refs(self.refs).await?;
         let at_once = lock.was_free();
@@ -384,7 +382,7 @@ impl Exchange<'_> {
             }
             let target = match stay {
                 Some(_) => TreeTarget::Stay,
-                None => TreeTarget::Host { files: files.all.clone() },
+                None => TreeTarget::Host { files: files.clone() },
             };
             let request = SendRequest {
                 scope: options.scope,
@@ -407,8 +405,8 @@ impl Exchange<'_> {
                 (Sent::Done, Some(why)) => Arrival::Stayed(why),
                 (Sent::Done, None) => {
                     self.send_submodules(tree, survey.as_ref(), options).await?;
-                    self.remember_start(&host, survey.as_ref(), &branch, &commit, &files).await?;
-                    arrival_of(survey.as_ref(), &branch, &commit, files.all.as_ref())
+                    self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
+                    arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
                 }
             };
             let count = |directory: &str| match options.scope {
@@ -523,10 +521,10 @@ impl Exchange<'_> {
         survey: Option<&Survey>,
         branch: &BranchName,
         commit: &ObjectId,
-        sent: &FilesToSend,
+        files: Option<&ObjectId>,
     ) -> Result<(), ExchangeError> {
         let repository = &host.tree.repository;
-        let files = match &sent.all {
+        let files = match files {
             Some(files) => files.clone(),
             None => repository.trees_of(&[commit]).await?.remove(0),
         };
@@ -537,9 +535,6 @@ impl Exchange<'_> {
             }
         };
         set(self.refs.base_files("main"), &files);
-        if let Some(own) = &sent.own {
-            set(self.refs.base_own("main"), own);
-        }
         for reference in
             [self.refs.base_host(branch), self.refs.base_sandbox(branch), self.refs.base_sent(branch)]
         {
@@ -555,10 +550,6 @@ impl Exchange<'_> {
                 set(self.refs.base_host(&other), now);
                 set(self.refs.base_sandbox(&other), now);
             }
-        }
-        let own = self.refs.base_own("main");
-        if sent.own.is_none() && host.known.has(&own) {
-            transaction.delete(&own, Expected::Anything);
         }
         transaction.commit(repository, "palisade: start").await?;
         Ok(())

@@ -36,10 +36,8 @@ pub(crate) struct PathFacts {
     pub(crate) staged: Option<Content>,
     /// Whether commits that wait have changed this path: what is not committed there waits with them.
     pub(crate) waits_with_commits: bool,
-    /// Whether the host's commit had what both sides had in common last: no exchange has written it without a commit.
-    pub(crate) base_was_committed: bool,
-    /// What the user had here, not committed, when it went in with a start.
-    pub(crate) sent_by_user: Option<Content>,
+    /// What syncs have written here without a commit; everything else that is not committed is the user's.
+    pub(crate) written: Vec<Content>,
     /// What a run that was interrupted may have written here, into the file or the index.
     pub(crate) interrupted: Vec<Content>,
 }
@@ -76,9 +74,14 @@ impl PathFacts {
         self.host_is(&self.base) || self.interrupted.iter().any(|content| self.host_is(content))
     }
 
-    /// Whether the file is the user's own and was sent in: both sides have it in common, but no exchange wrote it.
+    /// Whether a sync has written the file without a commit.
+    fn is_written_by_sync(&self) -> bool {
+        self.written.iter().chain(&self.interrupted).any(|content| self.host_is(content))
+    }
+
+    /// Whether the file is a change of the user's own: neither the commit has it nor did a sync write it.
     pub(crate) fn host_is_users(&self) -> bool {
-        self.sent_by_user.as_ref().is_some_and(|sent| self.host_is(sent))
+        !self.host_is(&self.host_head) && !self.is_written_by_sync()
     }
 
     /// What the user has staged.
@@ -160,14 +163,10 @@ impl PathFacts {
         }
     }
 
-    /// The sandbox has nothing to say here. What an earlier exchange wrote for it goes, unless it is the user's by now.
+    /// The sandbox has no change here any more. What a sync wrote for it goes, unless it is the user's by now.
     fn take_back(&self) -> FileDecision {
-        let is_from_sync = match self.base_was_committed {
-            false => self.host_is_from_sync(),
-            // The user has undone the commit and kept its files, which makes them changes of the user's.
-            true => self.interrupted.iter().any(|content| self.host_is(content)),
-        };
-        let is_written = is_from_sync && !self.host_is(&self.host_head) && !self.host_is_users();
+        let is_written = self.host_is_from_sync() && self.is_written_by_sync();
+        let is_written = is_written && !self.host_is(&self.host_head);
         match is_written && self.staged_by_user().is_none() {
             true => FileDecision::TakeBack(self.host_head.clone()),
             false => FileDecision::Keep,
@@ -202,8 +201,7 @@ mod tests {
             host: HostFile::Content(of(host)),
             staged: None,
             waits_with_commits: false,
-            base_was_committed: false,
-            sent_by_user: None,
+            written: Vec::new(),
             interrupted: Vec::new(),
         }
     }
@@ -249,24 +247,27 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_the_sandbox_took_back_goes_where_the_user_left_it_alone() {
-        assert_eq!(facts('b', 'a', 'a', 'a', 'b').decide(), TakeBack(content('a')));
-        assert_eq!(facts('b', '-', '-', '-', 'b').decide(), TakeBack(None));
-        assert_eq!(facts('b', 'a', 'a', 'a', 'c').decide(), Keep, "edited");
-        assert_eq!(staged(facts('b', 'a', 'a', 'a', 'b'), 'b').decide(), Keep, "staged");
-        assert_eq!(facts('b', 'a', 'a', 'b', 'b').decide(), Keep, "committed");
+    /// A sync has written what both sides have in common.
+    fn written(facts: PathFacts) -> PathFacts {
+        PathFacts { written: vec![facts.base.clone()], ..facts }
     }
 
     #[test]
-    fn what_the_user_sent_in_is_not_taken_back() {
-        let sent = |facts| PathFacts { sent_by_user: Some(content('b')), ..facts };
-        assert_eq!(sent(facts('b', 'a', 'a', 'a', 'b')).decide(), Keep);
-        assert_eq!(sent(facts('b', '-', '-', '-', 'b')).decide(), Keep, "untracked");
-        assert_eq!(sent(facts('b', 'c', 'a', 'a', 'b')).decide(), Write(content('c')), "worked on");
-        assert_eq!(sent(facts('c', 'a', 'a', 'a', 'c')).decide(), TakeBack(content('a')), "written since");
-        let reset = PathFacts { base_was_committed: true, ..facts('b', 'a', 'a', 'a', 'b') };
-        assert_eq!(reset.decide(), Keep, "the user has undone a commit and kept its files");
+    fn what_the_sandbox_took_back_goes_where_the_user_left_it_alone() {
+        assert_eq!(written(facts('b', 'a', 'a', 'a', 'b')).decide(), TakeBack(content('a')));
+        assert_eq!(written(facts('b', '-', '-', '-', 'b')).decide(), TakeBack(None));
+        assert_eq!(written(facts('-', 'a', 'a', 'a', '-')).decide(), TakeBack(content('a')), "removed");
+        assert_eq!(written(facts('b', 'a', 'a', 'a', 'c')).decide(), Keep, "edited");
+        assert_eq!(staged(written(facts('b', 'a', 'a', 'a', 'b')), 'b').decide(), Keep, "staged");
+        assert_eq!(written(facts('b', 'a', 'a', 'b', 'b')).decide(), Keep, "committed");
+    }
+
+    #[test]
+    fn what_no_sync_has_written_is_not_taken_back() {
+        assert_eq!(facts('b', 'a', 'a', 'a', 'b').decide(), Keep, "sent in, or of a commit that was undone");
+        assert_eq!(facts('b', '-', '-', '-', 'b').decide(), Keep, "untracked");
+        let worked_on = facts('b', 'c', 'a', 'a', 'b');
+        assert_eq!((worked_on.decide(), worked_on.host_is_users()), (Write(content('c')), true));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::answers::Answers;
 use crate::guard;
 use crate::object_reader::ObjectReader;
+use crate::object_writer::ObjectFormat;
 use crate::version::GitVersion;
 use palisade_core::{HostPath, printable};
 use std::ffi::{OsStr, OsString};
@@ -76,6 +77,10 @@ impl Git {
         Self { program: program.into(), environment }
     }
 
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Git for questions that are about no repository.
     pub(crate) fn anywhere(&self) -> Result<Repository, GitError> {
         let directory = HostPath::new("/").map_err(|error| GitError::Io {
@@ -95,6 +100,7 @@ impl Git {
             places: Places::default(),
             included: Included::Nothing,
             file_modes: FileModes::Kept,
+            loose_objects: None,
             answers: Answers::default(),
             reader: ObjectReader::default(),
         }
@@ -126,6 +132,7 @@ pub struct Repository {
     places: Places,
     included: Included,
     file_modes: FileModes,
+    loose_objects: Option<ObjectFormat>,
     answers: Answers,
     reader: ObjectReader,
 }
@@ -179,9 +186,17 @@ impl Repository {
         let is_off =
             |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
         let file_modes = if is_off(&last("core.filemode")) { FileModes::Ignored } else { FileModes::Kept };
+        let is_shared = !matches!(last("core.sharedrepository").as_str(), "" | "umask" | "false" | "0");
+        let loose_objects = match last("extensions.objectformat").as_str() {
+            _ if is_shared => None,
+            "" | "sha1" => Some(ObjectFormat::Sha1),
+            "sha256" => Some(ObjectFormat::Sha256),
+            _ => None,
+        };
         Self {
             included,
             file_modes,
+            loose_objects,
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
@@ -211,6 +226,13 @@ impl Repository {
         Self { git, directory: tree.clone(), places, ..self.clone() }
     }
 
+    /// The same, with the user's own way to remotes open. Only for what is the user's alone: nothing of a sandbox's may have
+    /// a part in it.
+    pub(crate) fn with_own_remotes(&self) -> Self {
+        let settings = self.settings.iter().filter(|(name, _)| !guard::concerns_remotes(name));
+        Self { settings: settings.cloned().collect(), ..self.clone() }
+    }
+
     /// The program, for another repository.
     pub(crate) fn program(&self) -> Git {
         self.git.clone()
@@ -222,7 +244,7 @@ impl Repository {
         git.environment.push(("GIT_DIR".into(), path.as_path().into()));
         let places = Places { own: path.as_path().into(), common: path.as_path().into() };
         let (answers, reader) = (Answers::default(), ObjectReader::default());
-        Self { git, directory: path.clone(), places, answers, reader, ..self.clone() }
+        Self { git, directory: path.clone(), places, loose_objects: None, answers, reader, ..self.clone() }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -242,6 +264,11 @@ impl Repository {
     /// What all working trees of the repository share.
     pub fn common_directory(&self) -> &Path {
         &self.places.common
+    }
+
+    /// How an object can be written without git: `None` where that is not known, or where others of a group write, too.
+    pub(crate) fn loose_objects(&self) -> Option<ObjectFormat> {
+        self.loose_objects
     }
 
     pub(crate) fn file_modes(&self) -> FileModes {

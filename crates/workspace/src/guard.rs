@@ -55,6 +55,21 @@ pub(crate) fn settings<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(Str
     settings
 }
 
+/// Whether a setting closes a way to the user's remotes, or judges what comes from there.
+pub(crate) fn concerns_remotes(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "core.gitProxy",
+        "core.askPass",
+        "core.sshCommand",
+        "credential.helper",
+        "fetch.fsckObjects",
+        "transfer.fsckObjects",
+        "protocol.allow",
+    ];
+    let section = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    NAMES.contains(&name) || section == "protocol" || section == "credential"
+}
+
 /// What a setting that names a program is replaced with.
 fn harmless(name: &str) -> Option<&'static str> {
     // `section.middle.key`, where the middle may hold dots and anything else.

@@ -17,22 +17,11 @@ const MAX_BASES: usize = 64;
 /// What is not committed in the host's working tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostChanges {
-    /// As a sync has written it.
-    from_sync: BTreeMap<PathBuf, Content>,
-    /// What of that is the user's own all the same: a start has sent it in before, or a commit had it that the user has
-    /// undone since.
-    sent_before: BTreeMap<PathBuf, Content>,
+    /// What a sandbox and this working tree had in common after an exchange: a sync has written it, or a start has sent
+    /// it in.
+    known: BTreeMap<PathBuf, Content>,
     /// The user's own changes.
     pub own: Vec<Change>,
-}
-
-/// The files that a sandbox starts from, as trees.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct FilesToSend {
-    /// All of them; `None` when they are the commit's own.
-    pub(crate) all: Option<ObjectId>,
-    /// The commit's with the user's own changes alone; `None` when there are none.
-    pub(crate) own: Option<ObjectId>,
 }
 
 impl HostTree {
@@ -42,13 +31,11 @@ impl HostTree {
         let Some(head) = self.head.as_ref().filter(|_| !changes.is_empty()) else {
             return Ok(HostChanges { own: changes, ..HostChanges::default() });
         };
-        let written = self.memories(known, head, "/files/").await?;
-        let sent_by_user = self.memories(known, head, "/own/").await?;
-        let written_uncommitted = self.written_uncommitted(known).await?;
+        let exchanged = self.exchanged(known, head).await?;
         let paths: BTreeSet<PathBuf> = changes
             .iter()
             .map(|change| change.path.clone())
-            .filter(|path| written.contains_key(path.as_path()))
+            .filter(|path| exchanged.contains_key(path.as_path()))
             .collect();
         let found = self.repository.look_at_files(&paths).await?;
         let mut uncommitted = HostChanges::default();
@@ -57,15 +44,9 @@ impl HostTree {
                 continue;
             }
             let host = found.get(&change.path).map(|found| &found.file);
-            match (host, written.get(&change.path)) {
-                (Some(HostFile::Content(content)), Some(written)) if written.contains(content) => {
-                    let is_in = |memories: &HashMap<PathBuf, HashSet<Content>>| {
-                        memories.get(&change.path).is_some_and(|contents| contents.contains(content))
-                    };
-                    if is_in(&sent_by_user) || !is_in(&written_uncommitted) {
-                        uncommitted.sent_before.insert(change.path.clone(), content.clone());
-                    }
-                    uncommitted.from_sync.insert(change.path, content.clone());
+            match (host, exchanged.get(&change.path)) {
+                (Some(HostFile::Content(content)), Some(exchanged)) if exchanged.contains(content) => {
+                    uncommitted.known.insert(change.path, content.clone());
                 }
                 _ => uncommitted.own.push(change),
             }
@@ -85,71 +66,36 @@ impl HostTree {
         Ok(recognised.is_some())
     }
 
-    /// What exchanges with any sandbox have left, by path: files that both sides had in common, or the user's own that
-    /// were sent in.
-    async fn memories(
+    /// What this repository and any sandbox had in common after an exchange, by path, where the commit has something else.
+    async fn exchanged(
         &self,
         known: &HostRefs,
         head: &ObjectId,
-        kind: &str,
     ) -> Result<HashMap<PathBuf, HashSet<Content>>, GitError> {
-        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains(kind));
+        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains("/files/"));
         let bases: BTreeSet<&ObjectId> = bases.map(|(_, id)| id).take(MAX_BASES).collect();
-        let mut written: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
+        let mut exchanged: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
         for base in bases {
             for change in self.repository.tree_diff(head, base).await?.iter() {
-                written.entry(change.path.clone()).or_default().insert(change.after.clone());
+                exchanged.entry(change.path.clone()).or_default().insert(change.after.clone());
             }
         }
-        Ok(written)
+        Ok(exchanged)
     }
 
-    /// What both sides had in common although no commit of the host's had it, by path: syncs have written it.
-    async fn written_uncommitted(
-        &self,
-        known: &HostRefs,
-    ) -> Result<HashMap<PathBuf, HashSet<Content>>, GitError> {
-        let mut written: HashMap<PathBuf, HashSet<Content>> = HashMap::new();
-        let bases = known.below("refs/palisade/base/").filter(|(name, _)| name.contains("/files/"));
-        for (name, base) in bases.take(MAX_BASES) {
-            let sandbox = name.split_once("/files/").map_or(name, |(sandbox, _)| sandbox);
-            let commits = format!("{sandbox}/host/");
-            let commits: BTreeSet<&ObjectId> =
-                known.below(&commits).map(|(_, id)| id).take(MAX_BASES).collect();
-            let mut common: Option<BTreeMap<PathBuf, Content>> = None;
-            for commit in commits {
-                let changes = self.repository.tree_diff(commit, base).await?;
-                let changes = changes.iter().map(|change| (change.path.clone(), change.after.clone()));
-                let changes: BTreeMap<PathBuf, Content> = changes.collect();
-                common = Some(match common {
-                    None => changes,
-                    Some(common) => {
-                        common.into_iter().filter(|(path, _)| changes.contains_key(path)).collect()
-                    }
-                });
-            }
-            for (path, content) in common.into_iter().flatten() {
-                written.entry(path).or_default().insert(content);
-            }
-        }
-        Ok(written)
-    }
-
-    /// The files that a sandbox starts from, as a tree: the commit's, with what a sync has written and is not committed
-    /// yet, and with the user's own changes if they are to be included.
+    /// The files that a sandbox starts from, as a tree: the commit's, with what was exchanged and is not committed yet, and
+    /// with the user's own changes if they are to be included. `None` when they are the commit's own.
     pub(crate) async fn files_to_send(
         &self,
         changes: &HostChanges,
         include_own: bool,
-    ) -> Result<FilesToSend, GitError> {
-        let mut own = changes.sent_before.clone();
+    ) -> Result<Option<ObjectId>, GitError> {
+        let mut files = changes.known.clone();
         if include_own {
             let paths: BTreeSet<PathBuf> = changes.own.iter().map(|change| change.path.clone()).collect();
-            own.extend(self.repository.write_files(&paths).await?);
+            files.extend(self.repository.write_files(&paths).await?);
         }
-        let mut all = changes.from_sync.clone();
-        all.extend(own.clone());
-        Ok(FilesToSend { all: self.with_files(&all).await?, own: self.with_files(&own).await? })
+        self.with_files(&files).await
     }
 
     /// The commit's files with these in their places; `None` without any.

@@ -3,6 +3,7 @@
 use crate::archive::HELD_OBJECT;
 use crate::facts::object;
 use crate::git::{GitError, Repository};
+use crate::object_reader::parse_links;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -105,6 +106,13 @@ impl HostRefs {
     }
 }
 
+/// What an archive holds and cannot have as a parent, such as a tag: its message names it.
+fn held_objects(commit: &str) -> impl Iterator<Item = ObjectId> {
+    let message = commit.split_once("\n\n").map_or("", |(_, message)| message);
+    let lines = message.lines().filter_map(|line| line.strip_prefix(HELD_OBJECT)?.strip_prefix(": "));
+    lines.filter_map(ObjectId::parse)
+}
+
 /// Whether git writes a file of this name itself, such as `ORIG_HEAD`: while that is not there, the name would lead to
 /// the ref.
 fn is_reserved_by_git(name: &str) -> bool {
@@ -131,24 +139,20 @@ impl Repository {
 
     /// Reads the refs as they are now.
     pub async fn host_refs(&self, refs: &SandboxRefs) -> Result<HostRefs, GitError> {
-        let archives = refs.archives();
-        // Whatever is in no history, such as a tag, is named in the message.
-        let format =
-            format!("--format=%(refname) %(parent)\t%(trailers:key={HELD_OBJECT},valueonly,separator=%x20)");
-        let (all, archived) = tokio::try_join!(
-            self.git(["for-each-ref", "--format=%(objectname) %(refname)"]).bytes(),
-            self.git(["for-each-ref", &format, &archives]).bytes(),
-        )?;
-        let mut found = HostRefs::parse(&all)?;
-        for line in String::from_utf8_lossy(&archived).lines() {
-            let (line, objects) = line.split_once('\t').unwrap_or((line, ""));
-            let (name, parents) = line.split_once(' ').unwrap_or((line, ""));
-            let number = name.strip_prefix(&archives).and_then(|number| number.parse::<u64>().ok());
-            if let Some(number) = number {
-                let ids = |list: &'_ str| list.split(' ').filter_map(ObjectId::parse).collect::<Vec<_>>();
-                found.archived_commits.extend(ids(parents));
-                found.add_archive(name, number, ids(parents).into_iter().chain(ids(objects)));
-            }
+        let (mut found, ()) = tokio::try_join!(self.refs_alone(), self.start_reader())?;
+        let directory = refs.archives();
+        let numbered = |(name, id): (&str, &ObjectId)| {
+            let number = name.strip_prefix(&directory)?.parse::<u64>().ok()?;
+            Some((number, name.to_owned(), id.clone()))
+        };
+        let archives: Vec<_> = found.below(&directory).filter_map(numbered).collect();
+        let commits: Vec<&ObjectId> = archives.iter().map(|(_, _, id)| id).collect();
+        let texts = self.commit_texts(&commits).await?;
+        for ((number, name, _), text) in archives.iter().zip(texts) {
+            let text = text.unwrap_or_default();
+            let parents = parse_links(&text).map(|links| links.parents).unwrap_or_default();
+            found.archived_commits.extend(parents.iter().cloned());
+            found.add_archive(name, *number, parents.into_iter().chain(held_objects(&text)));
         }
         Ok(found)
     }

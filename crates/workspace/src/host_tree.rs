@@ -1,7 +1,7 @@
 //! A working tree of the user's that a sandbox's work is brought to.
 
 use crate::git::{Git, GitError, Repository};
-use crate::place::{NotUsable, ask};
+use crate::place::{Found, NotUsable, ask};
 use crate::refs::{BranchName, ObjectId};
 use crate::worktrees::{Entry, administration, entries};
 use palisade_core::HostPath;
@@ -34,12 +34,19 @@ const OPERATIONS: [(&str, &str); 6] = [
 impl HostTree {
     /// The working tree whose top is exactly here.
     pub async fn find(git: &Git, top: &HostPath) -> Result<Self, NotUsable> {
-        if !top.as_path().is_dir() {
-            return Err(NotUsable::Missing(top.clone()));
-        }
         let (version, found) = tokio::join!(git.require(), ask(git, top));
         version?;
-        let found = found?;
+        Self::at(found?, top)
+    }
+
+    /// The same, where the version of git is looked at only when the program is another one than the last time.
+    pub(crate) async fn find_again(git: &Git, top: &HostPath) -> Result<Self, NotUsable> {
+        let found = ask(git, top).await?;
+        git.require_once(&found.repository.places().common).await?;
+        Self::at(found, top)
+    }
+
+    fn at(found: Found, top: &HostPath) -> Result<Self, NotUsable> {
         // One further up is another repository.
         if found.root != *top {
             return Err(NotUsable::NoRepository(top.clone()));

@@ -13,6 +13,7 @@ mod archive;
 mod artifacts;
 mod autorun;
 mod commits;
+mod conflicts;
 mod exchange;
 mod facts;
 mod files;
@@ -30,7 +31,9 @@ mod lock;
 mod merging;
 mod nested;
 mod object_reader;
+mod object_writer;
 mod pack;
+mod partial_clone;
 mod place;
 mod placing;
 mod progress;
@@ -40,10 +43,12 @@ mod remotes;
 mod sandbox;
 mod send;
 mod shared_objects;
+mod staging;
 mod status;
 mod submodules;
 mod survey;
 mod sync;
+mod sync_report;
 mod transaction;
 mod tree_apply;
 mod tree_diff;
@@ -51,6 +56,7 @@ mod version;
 mod waiting;
 mod worktrees;
 mod worktrees_inside;
+mod written_files;
 
 pub use archive::{
     Archive, ArchiveListing, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, ListedArchive,
@@ -85,9 +91,10 @@ pub use survey::{
     LargeFile, LeftOut, NestedSurvey, RecordedPush, RepositorySurvey, Snapshot, StashEntry, Survey,
     TreeSurvey,
 };
-pub use sync::{
-    BranchReport, BranchSelection, CommitsOutcome, FilesOutcome, MergeMode, SyncOptions, SyncReport, TagMode,
-    TagReport, TreeOutcome, WaitingCommits, WhyFilesWait, WhyWaiting,
+pub use sync::{BranchSelection, MergeMode, SyncOptions, TagMode};
+pub use sync_report::{
+    BranchReport, CommitsOutcome, FilesOutcome, SyncReport, TagReport, TreeOutcome, WaitingCommits,
+    WhyFilesWait, WhyWaiting,
 };
 pub use tree_apply::TreeReport;
 pub use version::GitVersion;

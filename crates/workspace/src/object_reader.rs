@@ -13,8 +13,8 @@ use tokio::sync::Mutex;
 const WHAT: &str = "cat-file";
 /// What one batch may take, on the largest repository.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(120);
-/// More than any commit has that is worth reading.
-const MAX_COMMIT: u64 = 1 << 20;
+/// More than any commit has that is worth reading. An archive has a parent for everything in it.
+const MAX_COMMIT: u64 = 64 << 20;
 
 /// The process, started when it is first needed and shared by all copies of a [`Repository`]. It ends with the last of
 /// them.
@@ -84,22 +84,39 @@ impl Repository {
 
     /// The tree and the parents of a commit. `None` where it cannot be told, and another way is needed.
     pub(crate) async fn commit_links(&self, commit: &ObjectId) -> Result<Option<CommitLinks>, GitError> {
+        let text = self.commit_texts(&[commit]).await?.into_iter().next().flatten();
+        Ok(text.and_then(|text| parse_links(&text)))
+    }
+
+    /// What commits consist of, in their order; `None` for what is not a commit.
+    pub(crate) async fn commit_texts(&self, commits: &[&ObjectId]) -> Result<Vec<Option<String>>, GitError> {
+        if commits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let questions = commits.iter().map(|id| format!("contents {id}\n")).chain(["flush\n".to_owned()]);
+        let questions: String = questions.collect();
         self.with_reader(async |process| {
-            process.input.write_all(format!("contents {commit}\nflush\n").as_bytes()).await?;
-            process.input.flush().await?;
-            let mut line = String::new();
-            read_line(&mut process.output, &mut line).await?;
-            let Some(info) = parse_info(&line) else { return Ok(None) };
-            let mut content = Vec::new();
-            let mut rest = (&mut process.output).take(info.size + 1);
-            if info.kind != "commit" || info.size > MAX_COMMIT {
-                tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
-                return Ok(None);
-            }
-            rest.read_to_end(&mut content).await?;
-            Ok(parse_links(&String::from_utf8_lossy(&content)))
+            let Process { input, output, .. } = process;
+            // It may answer before it has read everything.
+            let write = async {
+                input.write_all(questions.as_bytes()).await?;
+                input.flush().await
+            };
+            let read = async {
+                let mut texts = Vec::with_capacity(commits.len());
+                for _ in commits {
+                    texts.push(read_commit(output).await?);
+                }
+                Ok(texts)
+            };
+            tokio::try_join!(write, read).map(|((), texts)| texts)
         })
         .await
+    }
+
+    /// Starts the process while something else is looked at.
+    pub(crate) async fn start_reader(&self) -> Result<(), GitError> {
+        self.with_reader(async |_| Ok(())).await
     }
 
     async fn with_reader<T>(
@@ -143,6 +160,20 @@ async fn read_line(output: &mut BufReader<ChildStdout>, line: &mut String) -> st
     }
 }
 
+async fn read_commit(output: &mut BufReader<ChildStdout>) -> std::io::Result<Option<String>> {
+    let mut line = String::new();
+    read_line(output, &mut line).await?;
+    let Some(info) = parse_info(&line) else { return Ok(None) };
+    let mut rest = output.take(info.size + 1);
+    if info.kind != "commit" || info.size > MAX_COMMIT {
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    rest.read_to_end(&mut content).await?;
+    Ok(Some(String::from_utf8_lossy(&content).into_owned()))
+}
+
 /// `ID TYPE SIZE`; anything else is about an object that is not there, or not named clearly.
 fn parse_info(line: &str) -> Option<ObjectInfo> {
     let mut words = line.trim_end().split(' ');
@@ -153,7 +184,7 @@ fn parse_info(line: &str) -> Option<ObjectInfo> {
 }
 
 /// The first lines of a commit.
-fn parse_links(content: &str) -> Option<CommitLinks> {
+pub(crate) fn parse_links(content: &str) -> Option<CommitLinks> {
     let mut lines = content.lines();
     let tree = ObjectId::parse(lines.next()?.strip_prefix("tree ")?)?;
     let parents = lines.map_while(|line| line.strip_prefix("parent ")).map(ObjectId::parse);

@@ -19,6 +19,8 @@ const MAX_MEMORY: u64 = 4 << 30;
 const UNPACK_LIMIT: u32 = 100;
 /// `PACK`, a version and the number of objects.
 const HEADER: usize = 12;
+/// Of so many objects or fewer, git's list is read.
+const MAX_LISTED: u32 = 100_000;
 /// Bytes on their way between the sandbox and git.
 const BUFFER: usize = 256 * 1024;
 
@@ -51,12 +53,13 @@ pub enum ReceiveError {
 }
 
 impl Repository {
-    /// Brings objects of the sandbox into this repository, all of them or none. Nothing refers to them yet.
+    /// Brings objects of the sandbox into this repository, all of them or none. Nothing refers to them yet. How many commits
+    /// no ref led to before, where that is known without another question.
     pub(crate) async fn receive(
         &self,
         from: &SandboxRepository<'_>,
         request: &PackRequest,
-    ) -> Result<(), ReceiveError> {
+    ) -> Result<Option<u32>, ReceiveError> {
         let io = |source| GitError::Io { what: "keep objects apart".into(), source };
         let quarantine = Quarantine::begin(self).map_err(io)?;
         const PACK: [&str; 6] = ["pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"];
@@ -73,18 +76,19 @@ impl Repository {
         let (sent, unpacked) = tokio::join!(send, unpack);
         // A sandbox that failed is why git got too little.
         sent?;
-        unpacked?;
-        self.check_connected(&quarantine, &request.wanted).await?;
-        Ok(quarantine.release().map_err(io)?)
+        let count = unpacked?;
+        let commits = self.check_connected(&quarantine, &request.wanted, count).await?;
+        quarantine.release().map_err(io)?;
+        Ok(commits)
     }
 
-    /// `time` is for git's own work, too: a small pack can hold more than a day's.
+    /// How many objects there were. `time` is for git's own work, too: a small pack can hold more than a day's.
     async fn unpack(
         &self,
         quarantine: &Quarantine,
         pack: &mut (impl AsyncReadExt + Send + Unpin),
         time: Duration,
-    ) -> Result<(), ReceiveError> {
+    ) -> Result<u32, ReceiveError> {
         let mut header = [0; HEADER];
         match pack.read_exact(&mut header).await {
             Ok(_) => {}
@@ -95,13 +99,14 @@ impl Repository {
             Err(source) => return Err(GitError::Io { what: "read the pack".into(), source }.into()),
         }
         let [.., a, b, c, d] = header;
-        let unpack: &[&str] = match u32::from_be_bytes([a, b, c, d]) {
+        let count = u32::from_be_bytes([a, b, c, d]);
+        let unpack: &[&str] = match count {
             0..UNPACK_LIMIT => &["unpack-objects", "-q", "--strict"],
             UNPACK_LIMIT.. => &["index-pack", "--stdin", "--fix-thin", "--strict"],
         };
         let git = quarantine.seen_by(self.git(unpack.iter().copied())).memory(MAX_MEMORY).limit(time);
         match git.input(header).fed_from(pack).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(count),
             Err(error) => {
                 // So that the sandbox does not wait for a reader for ever.
                 let _ = tokio::io::copy(pack, &mut tokio::io::sink()).await;
@@ -118,12 +123,27 @@ impl Repository {
         }
     }
 
-    /// Whether everything is there that these lead to.
-    async fn check_connected(&self, quarantine: &Quarantine, tips: &[ObjectId]) -> Result<(), ReceiveError> {
-        let question = ["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"];
+    /// Whether everything is there that these lead to; how many new commits that is, unless there are too many objects.
+    async fn check_connected(
+        &self,
+        quarantine: &Quarantine,
+        tips: &[ObjectId],
+        objects: u32,
+    ) -> Result<Option<u32>, ReceiveError> {
+        let is_listed = objects <= MAX_LISTED;
+        let quiet = (!is_listed).then_some("--quiet");
+        let question =
+            ["rev-list", "--objects"].into_iter().chain(quiet).chain(["--stdin", "--not", "--all"]);
         let tips: String = tips.iter().map(|id| format!("{id}\n")).collect();
         match quarantine.seen_by(self.git(question)).input(tips).bytes().await {
-            Ok(_) => Ok(()),
+            // Only commits have no name behind their ids.
+            Ok(list) if is_listed => {
+                let commits = list
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty() && !line.contains(&b' '));
+                Ok(u32::try_from(commits.count()).ok())
+            }
+            Ok(_) => Ok(None),
             Err(GitError::Failed { said, .. }) => Err(ReceiveError::Objects(said)),
             Err(error) => Err(error.into()),
         }

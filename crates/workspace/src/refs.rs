@@ -87,6 +87,12 @@ impl ObjectId {
         &self.0
     }
 
+    /// The id as git stores it in trees.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let digit = |byte: u8| if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 };
+        self.0.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+    }
+
     /// As much of it as people read.
     pub fn short(&self) -> &str {
         &self.0[..10]
@@ -144,11 +150,6 @@ impl SandboxRefs {
     /// The files that both sides had in common last, as a tree, for one working tree of the sandbox.
     pub(crate) fn base_files(&self, tree: &str) -> String {
         format!("{}files/{}", self.base(), component(tree))
-    }
-
-    /// Files of the user's own that were not committed and went in with a start, on top of the host's commit, as a tree.
-    pub(crate) fn base_own(&self, tree: &str) -> String {
-        format!("{}own/{}", self.base(), component(tree))
     }
 
     /// Where the last exchange left the host's branch.

@@ -5,6 +5,7 @@ use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::large_files::{GitOrSandbox, LargeFilesReport};
 use crate::pack::PackRequest;
+use crate::partial_clone::is_about_missing_objects;
 use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
@@ -78,7 +79,7 @@ impl HostTree {
         memory: Option<&SandboxRefs>,
         survey: Option<&RepositorySurvey>,
         request: &SendRequest<'_>,
-        progress: impl FnMut(Progress) + Send,
+        mut progress: impl FnMut(Progress) + Send,
     ) -> Result<(Sent, LargeFilesReport), SendError> {
         let refs = sent_refs(known, request.scope, request.branch.map(|branch| (branch, request.commit)));
         let shallow = self.repository.shallow_commits()?;
@@ -106,7 +107,12 @@ impl HostTree {
                 known: common.into_iter().cloned().collect(),
             };
             let format = object_format(request.commit);
-            self.repository.send_objects(to, &objects, format, request.shared, progress).await?;
+            let (repository, shared) = (&self.repository, request.shared);
+            let sent = repository.send_objects(to, &objects, format, shared, &mut progress).await;
+            if let Err(failed) = sent {
+                repository.complete(failed, &objects.wanted, &mut progress).await?;
+                repository.send_objects(to, &objects, format, shared, progress).await?;
+            }
         }
         let large = self.send_large_files(to, there.map_or(&[], |there| &there.large)).await?;
         let words = self.follow_words(&refs, request, survey, &shallow, known, memory).await?;
@@ -247,9 +253,8 @@ impl Repository {
         let receive = to.receive(format, shared.map(|shared| shared.inside.as_str()), &mut reader);
         let (packed, received) = tokio::join!(pack, receive);
         match packed {
-            Err(GitError::Failed { said, .. }) if said.contains("promisor") => {
-                return Err(SendError::PartialClone);
-            }
+            // The sandbox fails, too, then: it gets less than it was promised.
+            Err(error) if is_about_missing_objects(&error) => return Err(error.into()),
             // A sandbox that does not take any more is why git could not go on.
             Err(error) if received.is_ok() => return Err(error.into()),
             _ => {}

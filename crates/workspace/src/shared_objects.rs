@@ -70,7 +70,7 @@ impl HostTree {
     pub async fn write_shared_objects(
         &self,
         request: &SharedObjectsRequest<'_>,
-        progress: impl FnMut(Progress) + Send,
+        mut progress: impl FnMut(Progress) + Send,
     ) -> Result<SharedObjects, SendError> {
         let directory = request.store.directory();
         let shallow = self.repository.shallow_commits()?;
@@ -94,7 +94,12 @@ impl HostTree {
             let old = known.map(|known| known.tips).unwrap_or_default();
             let old = self.repository.existing(old.iter().filter_map(|id| ObjectId::parse(id))).await?;
             let objects = PackRequest { wanted: wanted.into_iter().collect(), known: old };
-            contents.packs.extend(self.repository.write_pack(directory, &objects, progress).await?);
+            let mut written = self.repository.write_pack(directory, &objects, &mut progress).await;
+            if let Err(failed) = written {
+                self.repository.complete(failed, &objects.wanted, &mut progress).await?;
+                written = self.repository.write_pack(directory, &objects, progress).await;
+            }
+            contents.packs.extend(written?);
             contents.tips = tips.iter().map(ToString::to_string).collect();
             contents.shallow = shallow;
             contents.write(directory)?;
@@ -208,13 +213,7 @@ impl Repository {
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", alternate(&self.places().common.join("objects")))
             .input(objects.revisions())
             .without_limit();
-        let packed = git.watched(|line| Progress::parse(line).into_iter().for_each(&mut progress)).await;
-        let answer = match packed {
-            Err(GitError::Failed { said, .. }) if said.contains("promisor") => {
-                return Err(SendError::PartialClone);
-            }
-            answer => answer?,
-        };
+        let answer = git.watched(|line| Progress::parse(line).into_iter().for_each(&mut progress)).await?;
         let name = String::from_utf8_lossy(&answer).trim().to_owned();
         if name.is_empty() {
             return Ok(None);

@@ -4,20 +4,24 @@
 //! a working tree move right after its files, together: the branch, and the memory of what both sides have in common.
 //! All others move at the end.
 
+mod waiting;
+
 use crate::archive::files_name;
-use crate::autorun::Autorun;
-use crate::commits::{BranchMemory, CommitDecision, WaitReason, decide};
+use crate::commits::{BranchMemory, CommitDecision, decide};
 use crate::git::{Git, GitError, Repository};
 use crate::history::BranchTips;
 use crate::host_refs::HostRefs;
 use crate::host_tree::HostTree;
 use crate::place::NotUsable;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
-use crate::survey::{RecordedPush, StashEntry, Survey, TreeSurvey};
+use crate::staging::WritingNote;
+use crate::survey::{Survey, TreeSurvey};
+use crate::sync_report::{
+    BranchReport, CommitsOutcome, FilesOutcome, SyncReport, TagReport, TreeOutcome, WhyFilesWait, WhyWaiting,
+};
 use crate::transaction::{Expected, RefTransaction};
-use crate::tree_apply::{Applied, TreeReport, TreeWork, WritingNote};
+use crate::tree_apply::{Applied, TreeReport, TreeWork};
 use crate::waiting::WaitingBranch;
-use palisade_core::{GuestPath, HostPath};
 use palisade_host::fault::{self, Step};
 use std::path::PathBuf;
 
@@ -67,176 +71,6 @@ pub(crate) enum Execution {
     Apply,
     /// Nothing changes; the report says what would be done.
     Plan,
-}
-
-/// What became of a sandbox's work.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SyncReport {
-    /// Branches with something to report; the others are as they were.
-    pub branches: Vec<BranchReport>,
-    pub trees: Vec<TreeOutcome>,
-    pub tags: Vec<TagReport>,
-    pub stashes: Vec<StashEntry>,
-    /// What was pushed inside and is not at the remote yet, as far as the host knows.
-    pub pushes: Vec<RecordedPush>,
-    /// Commits that no branch has, by the working tree that is at them.
-    pub detached: Vec<(GuestPath, ObjectId)>,
-    /// Branches that showed waiting commits and are gone, because the user has those now.
-    pub removed_branches: Vec<String>,
-    /// Working trees of the sandbox with uncommitted files that were not asked for.
-    pub not_asked: Vec<(GuestPath, Option<BranchName>)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BranchReport {
-    pub name: BranchName,
-    pub commits: CommitsOutcome,
-    /// What the host's branch was at, and what it is at now, where it has moved.
-    pub from: Option<ObjectId>,
-    pub to: Option<ObjectId>,
-    /// Changed files that run by themselves.
-    pub autorun: Vec<Autorun>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommitsOutcome {
-    /// There is nothing new.
-    Nothing,
-    /// The host's branch has moved: so many commits came, and so many that the sandbox has rewritten went.
-    Moved {
-        count: u32,
-        dropped: u32,
-    },
-    /// A new branch was made under this name.
-    Created {
-        count: u32,
-        name: String,
-    },
-    Merged {
-        count: u32,
-    },
-    Waiting(WaitingCommits),
-}
-
-/// Commits that wait for the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingCommits {
-    pub count: u32,
-    pub why: WhyWaiting,
-    /// The branch that shows them.
-    pub branch: String,
-    /// Whether they were replayed on the host's branch.
-    pub replayed: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WhyWaiting {
-    /// The host's branch has so many commits that the sandbox's lacks.
-    Diverged {
-        hosts: u32,
-    },
-    HostRewrote,
-    HostDeleted,
-    SandboxRewrote,
-    /// The user has changes at these paths.
-    HostChanges(Vec<PathBuf>),
-    /// A merge was asked for and has conflicts, which are in the working tree now.
-    Conflicts(Vec<PathBuf>),
-    /// A merge was asked for and would have conflicts; the branch is checked out nowhere.
-    WouldConflict(Vec<PathBuf>),
-    /// The user is in the middle of a merge, a rebase or the like.
-    HostBusy(&'static str),
-    /// Only some paths were asked for.
-    NotAsked,
-}
-
-/// What became of the files of one working tree of the sandbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TreeOutcome {
-    pub path: GuestPath,
-    pub branch: Option<BranchName>,
-    pub files: FilesOutcome,
-    /// Where its files are archived: `git show ARCHIVE/PATH` shows one.
-    pub archive: Option<String>,
-}
-
-impl TreeOutcome {
-    /// Written files that run by themselves.
-    pub fn autorun(&self) -> &[Autorun] {
-        match &self.files {
-            FilesOutcome::Applied { report, .. } => &report.autorun,
-            _ => &[],
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FilesOutcome {
-    Applied {
-        /// The user's working tree.
-        place: HostPath,
-        report: TreeReport,
-    },
-    /// There are changes, and they wait.
-    Waiting(WhyFilesWait),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WhyFilesWait {
-    /// The user has another branch checked out, or none.
-    OtherBranch(Option<BranchName>),
-    /// The user is in the middle of something.
-    HostBusy(&'static str),
-    /// The agent is in the middle of something.
-    SandboxBusy(String),
-    /// HEAD is detached in the sandbox.
-    Detached,
-    /// The host has no commit yet.
-    NoCommit,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagReport {
-    pub name: String,
-    pub id: ObjectId,
-    pub made: bool,
-}
-
-impl SyncReport {
-    /// Whether something needs the user.
-    pub fn needs_user(&self) -> bool {
-        let waits = |report: &BranchReport| matches!(report.commits, CommitsOutcome::Waiting(_));
-        let files = |outcome: &TreeOutcome| match &outcome.files {
-            FilesOutcome::Waiting(_) => true,
-            FilesOutcome::Applied { report, .. } => {
-                !report.conflicts.is_empty() || !report.waiting.is_empty()
-            }
-        };
-        self.branches.iter().any(waits) || self.trees.iter().any(files) || !self.detached.is_empty()
-    }
-
-    /// Whether something in the sandbox is not in the user's branches and working trees: for a plan.
-    pub fn has_unapplied_work(&self) -> bool {
-        let files = |outcome: &TreeOutcome| match &outcome.files {
-            FilesOutcome::Waiting(_) => true,
-            FilesOutcome::Applied { report, .. } => report.has_news(),
-        };
-        self.branches.iter().any(|report| report.commits != CommitsOutcome::Nothing)
-            || self.trees.iter().any(files)
-            || !self.detached.is_empty()
-            || !self.stashes.is_empty()
-            || !self.tags.is_empty()
-    }
-}
-
-impl TreeReport {
-    pub fn has_news(&self) -> bool {
-        !(self.written.is_empty()
-            && self.merged.is_empty()
-            && self.taken_back.is_empty()
-            && self.conflicts.is_empty()
-            && self.waiting.is_empty())
-    }
 }
 
 /// One sync, from the survey of the sandbox to the refs of the host. The caller holds the repository's lock.
@@ -343,7 +177,11 @@ impl SyncRun<'_> {
     ) -> Result<Option<BranchPlan>, GitError> {
         let host = self.known.branch(name).filter(|_| !self.is_reserved(name));
         let waiting = WaitingBranch::find(self.known, self.refs, name);
-        if waiting.is_none() && host != Some(tip) && self.is_unmoved(name, tip) {
+        let is_settled = match host == Some(tip) {
+            true => self.remembers(name, tip),
+            false => self.is_unmoved(name, tip),
+        };
+        if waiting.is_none() && is_settled {
             return Ok(None);
         }
         let memory = self.memory(name).await?;
@@ -409,6 +247,16 @@ impl SyncRun<'_> {
         remembered.or_else(|| self.survey.main.sent(name)) == Some(tip)
     }
 
+    /// Whether it is known already that both sides have a branch at this commit. What went in with a start is remembered
+    /// inside: a repository may have thousands of branches that neither side touches.
+    fn remembers(&self, name: &BranchName, tip: &ObjectId) -> bool {
+        let known = self.known;
+        match (known.get(&self.refs.base_host(name)), known.get(&self.refs.base_sandbox(name))) {
+            (None, None) => self.survey.main.sent(name) == Some(tip),
+            (host, sandbox) => host == Some(tip) && sandbox == Some(tip),
+        }
+    }
+
     /// From now on this is what both sides have in common of a branch.
     fn remember(
         &self,
@@ -458,7 +306,14 @@ impl SyncRun<'_> {
             }
         }
         // Branches that are checked out on the host and in no selected working tree of the sandbox.
-        for plan in plans.iter_mut().filter(|plan| !done.contains(&plan.name)) {
+        let is_open =
+            |plan: &&mut BranchPlan| plan.decision != CommitDecision::Nothing && !done.contains(&plan.name);
+        let mut open: Vec<&mut BranchPlan> = plans.iter_mut().filter(is_open).collect();
+        if !open.is_empty() {
+            let checked_out = self.host.checked_out().await?;
+            open.retain(|plan| checked_out.contains(&plan.name) || self.host.held.contains(&plan.name));
+        }
+        for plan in open {
             if let Some(host) = self.host_tree(&plan.name).await? {
                 self.apply_commits(&host, plan, progress).await?;
                 self.move_refs(progress).await?;
@@ -543,9 +398,8 @@ impl SyncRun<'_> {
             host_head,
             waiting: None,
             only: self.options.only.clone(),
-            base_commit: self.known.get(&self.refs.base_host(branch)).cloned(),
-            own: self.known.get(&self.refs.base_own(key)).cloned(),
             merge: self.options.merge,
+            conflicted: None,
             sandbox_id: self.refs.id().clone(),
         };
         // Before anything has changed: git may find too much to look at.
@@ -597,8 +451,8 @@ impl SyncRun<'_> {
             return Ok(self.wait(plan, WhyWaiting::HostBusy(operation), progress).await?);
         }
         let Some(host_commit) = &host.head else { return Ok(()) };
-        let trees = host.repository.trees_of(&[host_commit, &plan.sandbox]).await?;
-        let [host_head, sandbox_head] = trees.as_slice() else { return Ok(()) };
+        let host_head = &host.repository.trees_of(&[host_commit]).await?.remove(0);
+        // No working tree of the sandbox has the branch: nothing is brought but what its commits change.
         let work = TreeWork {
             base: host_head.clone(),
             sandbox: host_head.clone(),
@@ -609,15 +463,10 @@ impl SyncRun<'_> {
             host_head: host_head.clone(),
             waiting: None,
             only: Vec::new(),
-            base_commit: None,
-            own: self.known.get(&self.refs.base_own(MAIN)).cloned(),
             merge: MergeMode::Wait,
+            conflicted: None,
             sandbox_id: self.refs.id().clone(),
         };
-        // Without a working tree of its own in the sandbox, its files are those of its commit.
-        let moving =
-            TreeWork { sandbox: sandbox_head.clone(), sandbox_head: sandbox_head.clone(), ..work.clone() };
-        let work = if plan.new.is_some() { moving } else { work };
         self.move_tree(host, work, Some(plan), progress).await?;
         Ok(())
     }
@@ -635,7 +484,7 @@ impl SyncRun<'_> {
         let mut plan = plan.filter(|plan| plan.decision != CommitDecision::Nothing);
         if let Some(plan) = &mut plan {
             if self.options.only.is_empty() {
-                self.choose_commits(Some(host), plan, progress).await?;
+                self.choose_commits(Some((repository, &work)), plan, progress).await?;
             } else {
                 self.wait(plan, WhyWaiting::NotAsked, progress).await?;
             }
@@ -693,131 +542,6 @@ impl SyncRun<'_> {
         let Some(from) = from else { return Ok(None) };
         let trees = repository.trees_of(&[&from, &plan.sandbox]).await?;
         Ok(<[ObjectId; 2]>::try_from(trees).ok().map(|[from, to]| (from, to)))
-    }
-
-    /// What the host's branch is to become: the sandbox's commit, a merge, or nothing because it waits.
-    async fn choose_commits(
-        &self,
-        host: Option<&HostTree>,
-        plan: &mut BranchPlan,
-        progress: &mut Progress,
-    ) -> Result<(), GitError> {
-        let CommitDecision::Wait(reason) = plan.decision else { return Ok(()) };
-        let repository = self.repository();
-        let shown = self.shown_commits(plan, reason).await?;
-        let why = match reason {
-            WaitReason::Diverged => {
-                let hosts = match &plan.host {
-                    Some(host) => repository.apart(host, &plan.sandbox).await?.0,
-                    None => 0,
-                };
-                WhyWaiting::Diverged { hosts }
-            }
-            WaitReason::HostRewrote => WhyWaiting::HostRewrote,
-            WaitReason::HostDeleted => WhyWaiting::HostDeleted,
-            WaitReason::SandboxRewrote => WhyWaiting::SandboxRewrote,
-        };
-        let (MergeMode::Merge, Some(own)) = (self.options.merge, plan.host.clone()) else {
-            return self.wait_with(plan, shown, why, progress).await;
-        };
-        if repository.merge_base(&own, &shown).await?.is_none() {
-            // Git merges histories with nothing in common only when that is asked for.
-            return self.wait_with(plan, shown, why, progress).await;
-        }
-        match repository.merge_trees(&own, &shown).await? {
-            Ok(tree) => {
-                let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
-                let count = repository.apart(&shown, &own).await?.0;
-                let merged = repository.commit_merge(&tree, [&own, &shown], &message).await?;
-                plan.new = Some(merged);
-                plan.outcome = CommitsOutcome::Merged { count };
-                Ok(())
-            }
-            Err(paths) => {
-                self.wait_with(plan, shown.clone(), WhyWaiting::WouldConflict(paths), progress).await?;
-                match host {
-                    Some(host) if self.mode == Execution::Apply => {
-                        self.merge_with_conflicts(host, plan, &shown).await
-                    }
-                    _ => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// Leaves the conflicts of a merge in the user's working tree, as git does, to be resolved there.
-    async fn merge_with_conflicts(
-        &self,
-        host: &HostTree,
-        plan: &mut BranchPlan,
-        theirs: &ObjectId,
-    ) -> Result<(), GitError> {
-        let message = format!("Merge the work of {} on {}", self.refs.name(), plan.name);
-        // Changes of the user's stay where they are, also those that git would stash meanwhile.
-        const MERGE: [&str; 6] = ["merge", "--no-ff", "--no-edit", "--no-verify", "--no-autostash", "-m"];
-        let merge = MERGE.into_iter().chain([message.as_str(), theirs.as_str()]);
-        // Files of the sandbox may have been written by now that the user's configuration includes.
-        let repository = host.repository.guarded_again().await?;
-        // It fails in any case: because of the conflicts, or because changes of the user's are in the way.
-        repository.with_identity(repository.git(merge)).succeeds().await?;
-        let question = ["diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff"];
-        let (_, conflicts) = repository.git(question).words().await?;
-        if let CommitsOutcome::Waiting(waiting) = &mut plan.outcome
-            && !conflicts.is_empty()
-        {
-            waiting.why = WhyWaiting::Conflicts(conflicts.into_iter().map(PathBuf::from).collect());
-        }
-        Ok(())
-    }
-
-    /// The commits that are shown while they wait: replayed where the user has rewritten the branch.
-    async fn shown_commits(&self, plan: &BranchPlan, reason: WaitReason) -> Result<ObjectId, GitError> {
-        if let (WaitReason::HostRewrote, Some(memory), Some(host)) = (reason, &plan.memory, &plan.host)
-            && let Some(replayed) = self.repository().replay(&memory.sandbox, &plan.sandbox, host).await?
-        {
-            return Ok(replayed);
-        }
-        Ok(plan.sandbox.clone())
-    }
-
-    async fn wait(
-        &self,
-        plan: &mut BranchPlan,
-        why: WhyWaiting,
-        progress: &mut Progress,
-    ) -> Result<(), GitError> {
-        self.wait_with(plan, plan.sandbox.clone(), why, progress).await
-    }
-
-    async fn wait_with(
-        &self,
-        plan: &mut BranchPlan,
-        shown: ObjectId,
-        why: WhyWaiting,
-        progress: &mut Progress,
-    ) -> Result<(), GitError> {
-        plan.new = None;
-        let repository = self.repository();
-        let count = match (&plan.host, &plan.memory) {
-            (Some(host), _) => repository.apart(&shown, host).await?.0,
-            (None, Some(memory)) => repository.apart(&shown, &memory.sandbox).await?.0,
-            (None, None) => self.count_new(&shown).await?,
-        };
-        let checked_out = match self.mode {
-            Execution::Apply => self.host.checked_out().await?,
-            Execution::Plan => Vec::new(),
-        };
-        let branch = WaitingBranch::show(
-            self.known,
-            self.refs,
-            &plan.name,
-            (&shown, &plan.sandbox),
-            &checked_out,
-            &mut progress.transaction,
-        );
-        let replayed = shown != plan.sandbox;
-        plan.outcome = CommitsOutcome::Waiting(WaitingCommits { count, why, branch, replayed });
-        Ok(())
     }
 
     /// The host's branch moves, with the memory of it.

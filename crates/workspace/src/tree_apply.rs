@@ -5,21 +5,23 @@
 //! way, so a run that was killed at any point is finished by the next.
 
 use crate::autorun::Autorun;
+use crate::conflicts::ConflictedMerge;
 use crate::files::{Content, FileDecision, HostFile, PathFacts};
 use crate::git::{GitError, Repository};
 use crate::host_files::FoundFiles;
-use crate::index_lock::{LockedIndex, remove_leftovers};
+use crate::index_lock::LockedIndex;
 use crate::placing::{Change, Placed, Placement};
 use crate::refs::ObjectId;
+use crate::staging::{Stage, WritingNote};
 use crate::sync::MergeMode;
 use crate::tree_diff::{EntryMode, TreeChange, TreeEntry};
+use crate::written_files::WrittenFiles;
 use palisade_core::SandboxId;
 use palisade_host::beneath::{self, Missing};
 use palisade_host::fault::{self, Step};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,13 +48,11 @@ pub(crate) struct TreeWork {
     pub(crate) waiting: Option<(ObjectId, ObjectId)>,
     /// Only these paths, and what lies below them; all when it is empty.
     pub(crate) only: Vec<PathBuf>,
-    /// The host's commit when these files were what both sides had in common.
-    pub(crate) base_commit: Option<ObjectId>,
-    /// Files of the user's own that a start has sent in, not committed, on top of the commit.
-    pub(crate) own: Option<ObjectId>,
     /// Whether the contents of files are merged that both sides have changed.
     pub(crate) merge: MergeMode,
-    /// The sandbox, for the note of what is being written.
+    /// A merge with conflicts, whose tree is in the place of the new commit: it is left in progress.
+    pub(crate) conflicted: Option<ConflictedMerge>,
+    /// The sandbox, for the notes of what is being written and what was.
     pub(crate) sandbox_id: SandboxId,
 }
 
@@ -63,6 +63,8 @@ pub(crate) struct TreePlan {
     facts: BTreeMap<PathBuf, PathFacts>,
     found: FoundFiles,
     decisions: BTreeMap<PathBuf, FileDecision>,
+    /// What earlier syncs have written without a commit.
+    written: WrittenFiles,
     /// Paths at which the user has something that commits would go past.
     pub(crate) blocking: Vec<PathBuf>,
     /// Files of the user's that a merge replaces, as they are now.
@@ -87,6 +89,13 @@ pub struct TreeReport {
     pub(crate) base: Option<ObjectId>,
 }
 
+/// When it is noted what is written. A run that is killed in between may have written some of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WritePhase {
+    Begun,
+    Done,
+}
+
 #[derive(Debug)]
 pub(crate) enum Applied {
     Done(TreeReport),
@@ -105,12 +114,6 @@ impl Repository {
                 None => Ok(none),
             }
         };
-        let own = async {
-            match &work.own {
-                Some(own) => self.tree_diff(host_head, own).await,
-                None => Ok(Arc::default()),
-            }
-        };
         let interrupted = self.interrupted_changes(&work).await?;
         // What is staged matters only where something else changes.
         let staged = async {
@@ -119,14 +122,13 @@ impl Repository {
                 false => self.staged(&work.host_commit).await,
             }
         };
-        let (brought, uncommitted, moved, waiting, committed, staged, own) = tokio::try_join!(
+        let (brought, uncommitted, moved, waiting, committed, staged) = tokio::try_join!(
             self.tree_diff(base, sandbox),
             self.tree_diff(sandbox_head, sandbox),
             self.tree_diff(host_head, new_head),
             waiting,
             self.tree_diff(base, host_head),
             staged,
-            own,
         )?;
         let wanted =
             |path: &Path| work.only.is_empty() || work.only.iter().any(|only| path.starts_with(only));
@@ -140,7 +142,8 @@ impl Repository {
             .collect();
         let mut found = self.look_at_files(&paths).await?;
         let (brought, uncommitted, moved) = (by_path(&brought), by_path(&uncommitted), by_path(&moved));
-        let (committed, own) = (by_path(&committed), by_path(&own));
+        let committed = by_path(&committed);
+        let written = WrittenFiles::read(self, &work.sandbox_id);
         let waiting: BTreeSet<&Path> = waiting.iter().map(|change| change.path.as_path()).collect();
         let staged: HashMap<&Path, &TreeChange> =
             staged.iter().map(|change| (change.path.as_path(), change)).collect();
@@ -172,29 +175,23 @@ impl Repository {
                 host: found.get(at).map_or(HostFile::Other, |found| found.file.clone()),
                 staged: staged.get(at).map(|change| change.after.clone()),
                 waits_with_commits: waiting.contains(at),
-                base_was_committed: false,
-                sent_by_user: own.get(at).map(|change| change.after.clone()),
+                written: written.at(at).to_vec(),
                 interrupted: interrupted.get(at).cloned().unwrap_or_default(),
             };
             facts.insert(path, entry);
         }
         self.take_unwritten_for_unchanged(&mut facts, &mut found).await?;
         self.recognise_large_files(&mut facts).await?;
-        let mut decisions: BTreeMap<PathBuf, FileDecision> =
-            facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
-        if let Some(commit) = &work.base_commit
-            && decisions.values().any(|decision| matches!(decision, FileDecision::TakeBack(_)))
-        {
-            // Few working trees get here, so it is asked only now.
-            let written = self.tree_diff(commit, base).await?;
-            let written = by_path(&written);
-            for (path, facts) in facts.iter_mut().filter(|(path, _)| !written.contains_key(path.as_path())) {
-                facts.base_was_committed = true;
-                decisions.insert(path.clone(), facts.decide());
-            }
-        }
-        let mut plan =
-            TreePlan { work, facts, found, decisions, blocking: Vec::new(), replaced: BTreeMap::new() };
+        let decisions = facts.iter().map(|(path, facts)| (path.clone(), facts.decide())).collect();
+        let mut plan = TreePlan {
+            work,
+            facts,
+            found,
+            decisions,
+            written,
+            blocking: Vec::new(),
+            replaced: BTreeMap::new(),
+        };
         plan.pass_over_emptied_directories(self.directory().as_path());
         let blocking = plan.facts.iter().filter(|(_, facts)| !facts.lets_commits_move());
         plan.blocking = blocking.map(|(path, _)| path.clone()).collect();
@@ -474,7 +471,9 @@ impl TreePlan {
         self.check_size(repository, max_bytes).await?;
         let index = LockedIndex::take(repository).await?;
         let stage = Stage::make(repository)?;
-        WritingNote::write(repository, &self.work)?;
+        let TreeWork { sandbox, new_head, sandbox_id, .. } = &self.work;
+        WritingNote::write(repository, sandbox_id, [sandbox, new_head])?;
+        self.remember_written(repository, WritePhase::Begun)?;
         fault::at(Step::SyncStaged).map_err(step)?;
         self.stage_files(repository, &index, &stage).await?;
         let root = repository.directory().as_path();
@@ -489,6 +488,7 @@ impl TreePlan {
             self.decisions.insert(path, FileDecision::Conflict);
         }
         placement.finish();
+        self.remember_written(repository, WritePhase::Done)?;
         self.make_gitlink_directories(repository.directory().as_path()).map_err(place)?;
         fault::at(Step::SyncPlaced).map_err(step)?;
         // What the user's configuration includes may lie in the working tree, where the sandbox's files are now.
@@ -497,12 +497,40 @@ impl TreePlan {
             // The files have new times, which the index is to know.
             let refresh = index.seen_by(repository).git(["update-index", "-q", "--refresh"]);
             refresh.succeeds().await?;
+            if let Some(merge) = &self.work.conflicted {
+                merge.mark_unmerged(&index.seen_by(repository)).await?;
+            }
             index.install()?;
+        }
+        if let Some(merge) = &self.work.conflicted {
+            merge.leave_in_progress(repository).map_err(place)?;
         }
         fault::at(Step::SyncIndexed).map_err(step)?;
         let mut report = self.report();
         report.base = self.new_base(repository).await?;
         Ok(Applied::Done(report))
+    }
+
+    /// Remembers what is not committed of the files that are written; when all are, what was there before is forgotten.
+    fn remember_written(&self, repository: &Repository, phase: WritePhase) -> Result<(), GitError> {
+        let mut written = self.written.clone();
+        for (path, facts) in &self.facts {
+            let target = self.target(path);
+            let is_committed = target.is_some_and(|target| *target == facts.new_head);
+            // A merge has something of the user's in it.
+            let is_merged = self.replaced.contains_key(path);
+            if phase == WritePhase::Done && (target.is_some() || written.at(path).contains(&facts.host_head))
+            {
+                written.forget(path);
+            }
+            if let Some(target) = target.filter(|_| !is_committed && !is_merged) {
+                written.add(path, target);
+            }
+        }
+        match phase == WritePhase::Begun && written == self.written {
+            true => Ok(()),
+            false => written.save(repository, &self.work.sandbox_id).map_err(place),
+        }
     }
 
     /// Refuses what would fill the disk: a small pack can hold very large files.
@@ -548,11 +576,7 @@ impl TreePlan {
         let mut entries = Vec::new();
         for path in self.decisions.keys() {
             let Some(Some(entry)) = self.target(path) else { continue };
-            let is_staged = self
-                .facts
-                .get(path)
-                .is_some_and(|facts| facts.is_committed_change() && facts.new_head.as_ref() == Some(entry));
-            if !is_staged && entry.mode != EntryMode::Gitlink {
+            if !self.is_staged_with_commits(stage, path, entry) && entry.mode != EntryMode::Gitlink {
                 add_index_entry(&mut entries, path, &Some(entry.clone()), entry.id.as_str().len());
             }
         }
@@ -566,6 +590,18 @@ impl TreePlan {
         prefix.push("/");
         let words = ["checkout-index".into(), "--all".into(), "--quiet".into(), prefix];
         repository.git(words).index(&list).bytes().await.map(drop)
+    }
+
+    /// Whether git has made the new file together with those of the commits.
+    fn is_staged_with_commits(&self, stage: &Stage, path: &Path, entry: &TreeEntry) -> bool {
+        let is_committed =
+            |facts: &PathFacts| facts.is_committed_change() && facts.new_head.as_ref() == Some(entry);
+        // A conflict is to be seen, also where a sparse checkout leaves the file out.
+        let is_left_out = |merge: &ConflictedMerge| {
+            merge.has(path) && stage.committed().join(path).symlink_metadata().is_err()
+        };
+        self.facts.get(path).is_some_and(is_committed)
+            && !self.work.conflicted.as_ref().is_some_and(is_left_out)
     }
 
     /// Takes back what an interrupted run has left in the index.
@@ -643,7 +679,7 @@ impl TreePlan {
                 None => None,
                 // Its directory is made once nothing else has its name.
                 Some(entry) if entry.mode == EntryMode::Gitlink => None,
-                Some(entry) if committed && facts.new_head.as_ref() == Some(entry) => {
+                Some(entry) if self.is_staged_with_commits(stage, path, entry) => {
                     Some(stage.committed().join(path))
                 }
                 Some(_) => Some(stage.uncommitted().join(path)),
@@ -725,163 +761,10 @@ fn add_index_entry(entries: &mut Vec<u8>, path: &Path, content: &Content, id_len
     entries.push(0);
 }
 
-/// A note of what is being written into the working tree, for a run after one that was killed.
-pub(crate) struct WritingNote;
-
-impl WritingNote {
-    fn file(repository: &Repository, sandbox: &SandboxId) -> PathBuf {
-        repository.places().own.join(format!("palisade-writing-{sandbox}"))
-    }
-
-    fn write(repository: &Repository, work: &TreeWork) -> Result<(), GitError> {
-        let text = format!("{}\n{}\n", work.sandbox, work.new_head);
-        std::fs::write(Self::file(repository, &work.sandbox_id), text).map_err(place)
-    }
-
-    /// The trees of the note, if there is one.
-    fn read(repository: &Repository, sandbox: &SandboxId) -> Vec<ObjectId> {
-        let text = std::fs::read_to_string(Self::file(repository, sandbox)).unwrap_or_default();
-        text.lines().filter_map(ObjectId::parse).collect()
-    }
-
-    /// Everything is written, and the refs say so.
-    pub(crate) fn clear(repository: &Repository, sandbox: &SandboxId) {
-        let _ = crate::index_lock::remove(&Self::file(repository, sandbox));
-    }
-}
-
 fn place(source: std::io::Error) -> GitError {
     GitError::Io { what: "write the files".into(), source }
 }
 
 fn step(source: std::io::Error) -> GitError {
     GitError::Io { what: "carry on".into(), source }
-}
-
-/// A directory of our own on the working tree's file system, where new files are made and old ones are kept.
-#[derive(Debug)]
-struct Stage {
-    directory: PathBuf,
-}
-
-impl Stage {
-    const NAME: &str = "palisade-stage";
-
-    /// In the git directory, or in the working tree where that is on another file system.
-    fn at(repository: &Repository) -> PathBuf {
-        let (own, root) = (&repository.places().own, repository.directory().as_path());
-        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
-        let near = match (device(own), device(root)) {
-            (Ok(own), Ok(root)) => own == root,
-            _ => true,
-        };
-        if near { own.join(Self::NAME) } else { root.join(format!(".{}", Self::NAME)) }
-    }
-
-    fn make(repository: &Repository) -> Result<Self, GitError> {
-        let stage = Self { directory: Self::at(repository) };
-        for directory in [stage.committed(), stage.uncommitted(), stage.parked()] {
-            std::fs::create_dir_all(directory).map_err(place)?;
-        }
-        Ok(stage)
-    }
-
-    fn committed(&self) -> PathBuf {
-        self.directory.join("committed")
-    }
-
-    fn uncommitted(&self) -> PathBuf {
-        self.directory.join("uncommitted")
-    }
-
-    fn parked(&self) -> PathBuf {
-        self.directory.join("parked")
-    }
-
-    fn index(&self) -> PathBuf {
-        self.directory.join("index")
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // The next one removes what stays.
-        let _ = palisade_host::tree::remove(&self.directory);
-    }
-}
-
-impl Repository {
-    /// Removes what a run that was killed has left: its lock, and files that it was about to place. The caller holds the
-    /// repository's lock.
-    pub(crate) async fn clear_leftovers(&self) -> Result<(), GitError> {
-        remove_leftovers(self)?;
-        let stage = Stage::at(self);
-        if stage.is_dir() {
-            self.rescue(&stage).await?;
-            palisade_host::tree::remove(&stage).map_err(place)?;
-        }
-        Ok(())
-    }
-
-    /// A run that was killed may have left a file of the user's that it had just taken out. What git does not know of is
-    /// put beside the user's own files; the rest is in git.
-    async fn rescue(&self, stage: &Path) -> Result<(), GitError> {
-        let mut files = Vec::new();
-        for part in ["committed", "uncommitted", "parked"] {
-            let mut pending = vec![stage.join(part)];
-            while let Some(directory) = pending.pop() {
-                for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-                    match entry.file_type() {
-                        Ok(kind) if kind.is_dir() => pending.push(entry.path()),
-                        Ok(kind) if kind.is_file() || kind.is_symlink() => files.push((part, entry.path())),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        for (part, path) in files {
-            let relative = path.strip_prefix(stage.join(part)).unwrap_or(&path);
-            let relative = if part == "parked" { Path::new("removed-file") } else { relative };
-            let Some(id) = self.unknown_id(&path, relative).await? else { continue };
-            let saved = self.save(&path, relative, &id[..10.min(id.len())]).map_err(place)?;
-            tracing::warn!(file = %saved.display(), "an interrupted sync had taken out this file");
-        }
-        Ok(())
-    }
-
-    /// The id of a file or link that git does not have, neither as it is nor as it would be recorded at a path.
-    async fn unknown_id(&self, file: &Path, recorded_at: &Path) -> Result<Option<String>, GitError> {
-        let mut at = std::ffi::OsString::from("--path=");
-        at.push(recorded_at);
-        let hashes = match std::fs::read_link(file) {
-            Ok(target) => vec![self.git(["hash-object", "--stdin"]).input(target.as_os_str().as_bytes())],
-            Err(_) => [at, "--no-filters".into()]
-                .map(|how| self.git(["hash-object".into(), how, "--".into(), file.as_os_str().to_owned()]))
-                .into(),
-        };
-        let mut id = None;
-        for hash in hashes {
-            let found = hash.text().await?;
-            if self.git(["cat-file", "-e", &found]).succeeds().await? {
-                return Ok(None);
-            }
-            id = Some(found);
-        }
-        Ok(id)
-    }
-
-    /// Puts a file of the user's beside the place that it was taken from, or at the top where a link leads elsewhere by
-    /// now.
-    fn save(&self, file: &Path, relative: &Path, suffix: &str) -> std::io::Result<PathBuf> {
-        let root = beneath::root(self.directory().as_path())?;
-        let above = relative.parent().unwrap_or(Path::new(""));
-        let (above, parent) = match beneath::enter(root.as_fd(), above, Missing::Make) {
-            Ok(parent) => (above, parent),
-            Err(_) => (Path::new(""), root),
-        };
-        let mut name = relative.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".palisade-saved-{suffix}"));
-        rustix::fs::renameat(rustix::fs::CWD, file, &parent, &name)?;
-        Ok(above.join(name))
-    }
 }

@@ -18,7 +18,8 @@ pub(crate) enum EntryMode {
 }
 
 impl EntryMode {
-    fn parse(text: &str) -> Option<Option<Self>> {
+    /// `Some(None)` for nothing, `None` for a mode that a tree does not have.
+    pub(crate) fn parse(text: &str) -> Option<Option<Self>> {
         Some(Some(match text {
             "000000" => return Some(None),
             "100755" => Self::Executable,

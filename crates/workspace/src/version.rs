@@ -4,6 +4,8 @@
 use crate::git::{Git, GitError};
 use palisade_core::printable;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// As git orders its releases. What follows the second number changes nothing that is used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,11 +42,66 @@ impl Git {
             None => Err(GitError::Answer { what: "version".into(), answer: printable(&answer) }),
         }
     }
+
+    /// As [`Git::require`], remembered in a repository's git directory for as long as the program is the same file.
+    pub(crate) async fn require_once(&self, common: &Path) -> Result<(), GitError> {
+        let identity = file_identity(self.program());
+        let note = common.join("palisade/git");
+        let known = std::fs::read_to_string(&note).ok();
+        if identity.is_some() && known == identity {
+            return Ok(());
+        }
+        self.require().await?;
+        if let (Some(identity), Some(directory)) = (identity, note.parent()) {
+            // Otherwise it is asked again the next time.
+            let _ = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&note, identity));
+        }
+        Ok(())
+    }
+}
+
+/// What changes when another file takes the place of a program. `None` where it is looked for by its name.
+fn file_identity(program: &Path) -> Option<String> {
+    let found = std::fs::metadata(program.is_absolute().then_some(program)?).ok()?;
+    let (device, inode, size) = (found.dev(), found.ino(), found.size());
+    let times = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
+    Some(format!("{} {device} {inode} {size} {times:?}\n", program.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[tokio::test]
+    async fn a_version_is_asked_for_again_when_the_program_is_another_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("git");
+        let count =
+            || std::fs::read_to_string(directory.path().join("asked")).map_or(0, |text| text.lines().count());
+        let install = |version: &str| {
+            let script = format!(
+                "#!/bin/sh\necho x >> {}/asked\necho git version {version}\n",
+                directory.path().display()
+            );
+            let new = directory.path().join("new");
+            std::fs::write(&new, script).unwrap();
+            std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+            std::fs::rename(new, &program).unwrap();
+        };
+        install("2.40.0");
+        let git = Git::new(&program, []);
+        for _ in 0..3 {
+            git.require_once(directory.path()).await.unwrap();
+        }
+        assert_eq!(count(), 1);
+        install("2.30.0");
+        for _ in 0..2 {
+            let old = git.require_once(directory.path()).await;
+            assert!(matches!(old, Err(GitError::Old { .. })), "{old:?}");
+        }
+        assert_eq!(count(), 3, "only a version that is new enough is remembered");
+    }
 
     #[test]
     fn versions_are_read_in_the_forms_that_vendors_give_them() {

@@ -509,3 +509,22 @@ async fn files_that_both_sides_have_changed_are_merged_on_request_and_the_users_
     let files = scene.sync().await.files();
     assert_eq!(files.conflicts, paths(&["readme"]), "what was merged is settled");
 }
+
+/// A repository may have thousands of branches.
+#[tokio::test]
+async fn branches_that_neither_side_touches_leave_no_trace_in_a_sync() {
+    let scene = Scene::new();
+    scene.host("for i in $(seq 40); do git branch topic-$i; done");
+    scene.start().await;
+    let refs = "git for-each-ref --format='%(refname)' refs/palisade/base | grep -c topic || true";
+    scene.inside("echo agent > code; git commit -qam agents");
+    assert!(!scene.sync().await.0.sync.needs_user());
+    assert_eq!(scene.host(refs), "0");
+    // Each is still decided for itself afterwards.
+    scene.inside("git switch -q topic-1; git commit -q --allow-empty -m one; git switch -q topic-2; git commit -q --allow-empty -m two; git switch -q main");
+    scene.host("git branch -q -D topic-2 topic-3");
+    let synced = scene.sync_with(|_| {}).await.unwrap();
+    assert_eq!(synced.branch("topic-1").unwrap().commits, CommitsOutcome::Moved { count: 1, dropped: 0 });
+    assert!(matches!(synced.branch("topic-2").unwrap().commits, CommitsOutcome::Waiting(_)), "{synced:?}");
+    assert_eq!(scene.host("git branch --list topic-2 topic-3"), "");
+}

@@ -99,16 +99,89 @@ async fn a_merge_does_not_begin_over_changes_of_the_users() {
         scene.inside("echo agent > code && echo agent >> readme && git commit -qam agents");
         let own = if conflicts { "echo user > code" } else { "echo user > own; git add own" };
         scene.host(&format!("{own} && git commit -qam users; echo precious > readme"));
-        let why = scene.merge().await.waiting().why;
-        match conflicts {
-            true => assert_eq!(why, WhyWaiting::WouldConflict(paths(&["code"]))),
-            false => assert_eq!(why, WhyWaiting::HostChanges(paths(&["readme"]))),
-        }
+        assert_eq!(scene.merge().await.waiting().why, WhyWaiting::HostChanges(paths(&["readme"])));
         assert_eq!(
             scene.host("git status --porcelain; cat readme; git log -1 --format=%s"),
             " M readme\nprecious\nusers"
         );
     }
+}
+
+/// `git merge` would reset the working tree and put the user's change back from a stash.
+#[tokio::test]
+async fn a_merge_that_cannot_begin_changes_nothing() {
+    let scene = Scene::new();
+    scene.host(
+        "mkdir d; echo 1 > d/one; git add d; git commit -qm d; git sparse-checkout set --no-cone '/*' '!/d/'",
+    );
+    scene.start().await;
+    scene.inside("echo agent > code && echo agent >> readme && git commit -qam agents");
+    scene.host(
+        "echo user > code && git commit -qam users; echo precious > readme; touch -d 2001-01-01 code readme",
+    );
+    let look = "git status --porcelain; git ls-files -t; find . -path ./.git -prune -o -type f -printf '%p %T@\\n' | sort";
+    let before = scene.host(look);
+    assert_eq!(scene.merge().await.waiting().why, WhyWaiting::HostChanges(paths(&["readme"])));
+    assert_eq!(scene.host(look), before);
+    assert_eq!(scene.host("git fsck --unreachable --no-reflogs | grep commit || true"), "", "no stash");
+}
+
+/// Also over one that git does not know.
+#[tokio::test]
+async fn a_merge_with_conflicts_does_not_begin_over_an_untracked_file() {
+    for sparse in ["true", "git sparse-checkout set --no-cone '/*' '!/u/'"] {
+        let scene = Scene::new();
+        scene.start().await;
+        scene.inside("echo agent > code; mkdir u; echo agent > u/1; git add -A; git commit -qm agents");
+        scene.host(&format!(
+            "echo user > code; git commit -qam users; {sparse}; mkdir -p u; echo precious > u/1"
+        ));
+        assert_eq!(scene.merge().await.waiting().why, WhyWaiting::HostChanges(paths(&["u/1"])), "{sparse}");
+        assert_eq!(scene.host("cat u/1; git status --porcelain"), "precious\n?? u/", "{sparse}");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_is_seen_where_a_sparse_checkout_leaves_the_file_out() {
+    let scene = Scene::new();
+    scene.host("mkdir d; echo 1 > d/one; echo 2 > d/two; echo 3 > d/three; git add d; git commit -qm d");
+    scene.start().await;
+    scene.inside("echo agent > d/one; echo agent > d/two; git commit -qam agents");
+    scene.host("echo user > d/one; git commit -qam users; git sparse-checkout set --no-cone '/*' '!/d/'");
+    assert_eq!(scene.merge().await.waiting().why, WhyWaiting::Conflicts(paths(&["d/one"])));
+    assert_eq!(scene.host("git status --porcelain; ls d"), "UU d/one\nM  d/two\none");
+    assert!(scene.read("host/d/one").contains("<<<<<<< HEAD\nuser\n=======\nagent\n"));
+    scene.host("echo both > d/one; git add --sparse d/one; git commit -q --no-edit");
+    assert_eq!(
+        scene.host("git show HEAD:d/one HEAD:d/two HEAD:d/three; git log -1 --format=%P | wc -w"),
+        "both\nagent\n3\n2"
+    );
+}
+
+#[tokio::test]
+async fn every_kind_of_conflict_is_left_as_git_leaves_it() {
+    let scene = Scene::new();
+    scene.host("mkdir d; for f in edited removed kept-here kept-there d/f; do seq 9 > $f; done; git add -A; git commit -qm more");
+    scene.start().await;
+    scene.inside(
+        "sed -i s/5/agent/ edited code; rm kept-here; sed -i s/5/agent/ kept-there; echo agent > added; rm -r d; echo agent > d
+         git mv removed renamed-there; git add -A; git commit -qm agents",
+    );
+    scene.host(
+        "sed -i s/5/user/ edited; sed -i s/5/user/ kept-here; rm kept-there; echo user > added; sed -i s/5/user/ d/f
+         git mv removed renamed-here; git add -A; git commit -qm users",
+    );
+    let look = "git status --porcelain; git ls-files --stage; git ls-files -z | xargs -0 -n1 sh -c 'cat \"$0\" 2>/dev/null || true' | sort | uniq -c";
+    let synced = scene.merge().await;
+    assert!(matches!(synced.waiting().why, WhyWaiting::Conflicts(_)), "{:?}", synced.waiting());
+    let ours = scene.host(look);
+    assert_eq!(scene.host("cat .git/MERGE_HEAD"), scene.inside("git rev-parse HEAD"));
+    scene.host("cp -a . ../git; cd ../git; git merge --abort || git reset -q --hard; git clean -qfd; git merge -q --no-ff $(git rev-parse palisade/box/main) >/dev/null 2>&1 || true");
+    let gits = scene.host(&format!("cd ../git; {look}"));
+    assert_eq!(ours, gits);
+    // An abort brings back what was there.
+    scene.host("git merge --abort");
+    assert_eq!(scene.host("git status --porcelain; git diff HEAD --stat"), "");
 }
 
 #[tokio::test]

@@ -302,3 +302,71 @@ async fn the_waiting_branch_of_an_earlier_version_makes_room() {
         }
     }
 }
+
+/// Both sides have these files in common, and yet no sync has written them: they are changes of the user's.
+#[tokio::test]
+async fn files_of_a_commit_that_the_user_has_undone_are_never_taken_back() {
+    // What the agent and the user do, and what the agent does after a sync.
+    for (agent, user, agent_later) in [
+        ("git reset -q --hard HEAD~1", "git reset -q HEAD~1", "true"),
+        ("git reset -q HEAD~1", "git reset -q HEAD~1", "git checkout -q -- readme"),
+        ("echo 9 >> readme; git commit -qam agents", "git reset -q HEAD~1", "true"),
+    ] {
+        let scene = Scene::new();
+        scene.host("echo more >> readme; git commit -qam more");
+        scene.start().await;
+        scene.inside(agent);
+        scene.host(user);
+        let files = scene.read("host/readme");
+        for round in ["first", "second", "third"] {
+            let synced = scene.sync_with(|_| {}).await.unwrap();
+            assert_eq!(scene.read("host/readme"), files, "{agent}; {round}: {synced:?}");
+            assert_eq!(scene.host("git status --porcelain"), " M readme", "{agent}; {round}");
+            if round == "first" {
+                scene.host("git branch -q -D palisade/box/main 2>/dev/null || true");
+                scene.inside(agent_later);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_sync_wrote_is_taken_back_also_after_another_start() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo 9 >> readme; echo new > new; rm code");
+    assert_eq!(scene.sync().await.written(), paths(&["code", "new", "readme"]));
+    scene.start().await;
+    scene.inside("git checkout -q -- readme code; rm new");
+    let taken_back = scene.sync().await.files().taken_back;
+    assert_eq!(taken_back, paths(&["code", "new", "readme"]));
+    assert_eq!(scene.host("git status --porcelain"), "");
+}
+
+#[tokio::test]
+async fn without_the_note_of_what_was_written_nothing_is_taken_back() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("echo 9 >> readme");
+    scene.sync().await;
+    scene.host("rm -r .git/palisade/written");
+    scene.inside("git checkout -q -- readme");
+    assert_eq!(scene.sync().await.files().taken_back, paths(&[]));
+    assert_eq!(scene.host("tail -n1 readme"), "9");
+}
+
+/// The branch is checked out on the host, and another one inside: only its commits come, and here they wait.
+#[tokio::test]
+async fn what_a_sync_wrote_stays_when_commits_of_a_branch_that_is_not_checked_out_inside_wait() {
+    let scene = Scene::new();
+    scene.host("for i in 1 2; do echo $i >> readme; git commit -qam $i; done");
+    scene.start().await;
+    scene.host("git reset -q --soft HEAD~2; git commit -qm squashed");
+    scene.inside("echo agent >> readme");
+    scene.sync().await;
+    let written = scene.read("host/readme");
+    scene.inside("git reset -q --soft HEAD~2; git commit -qm again; git switch -qc two; git commit -q --allow-empty -m two");
+    scene.host("git reset -q HEAD~1");
+    let synced = scene.sync_with(|_| {}).await.unwrap();
+    assert_eq!(scene.read("host/readme"), written, "{synced:?}");
+}

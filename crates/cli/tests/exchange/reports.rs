@@ -19,6 +19,34 @@ fn commits_on_a_branch_that_is_not_checked_out_are_reported() {
 }
 
 #[test]
+fn json_names_commits_that_left_a_branch_and_a_branch_that_was_made_under_another_name() {
+    let instance = clean_repository();
+    task(&instance, &[], "echo one > code && git commit -qam one && git branch a/b && git branch other").ok();
+    host(&instance, "git branch a");
+    let branches = |synced: palisade_testing::Outcome| {
+        let branches = synced.json()["branches"].as_array().unwrap().clone();
+        let facts = ["name", "commits", "count", "dropped", "from", "to", "created_branch"];
+        let facts = branches.iter().map(|branch| facts.map(|fact| branch[fact].clone()));
+        serde_json::json!(facts.collect::<Vec<_>>())
+    };
+    let first = host(&instance, "git rev-parse main");
+    let synced = branches(instance.run(["agent", "sync", "box", "--json"]).ok());
+    let one = host(&instance, "git rev-parse main");
+    assert_eq!(
+        synced,
+        serde_json::json!([
+            ["a/b", "created", 0, 0, null, one, "palisade/box/a/b"],
+            ["main", "forwarded", 1, 0, first, one, null],
+            ["other", "created", 0, 0, null, one, "other"],
+        ])
+    );
+    inside(&instance, "echo two > code && git commit -q --amend -am two");
+    let synced = branches(instance.run(["agent", "sync", "box", "--json"]).ok());
+    let two = host(&instance, "git rev-parse main");
+    assert_eq!(synced, serde_json::json!([["main", "forwarded", 1, 1, one, two, null]]));
+}
+
+#[test]
 fn each_diverged_branch_waits_under_its_own_name_and_the_hints_work() {
     let instance = clean_repository();
     host(&instance, "git branch side");

@@ -81,16 +81,27 @@ fn a_sparse_checkout_gets_what_it_shows_and_commits_the_rest() {
 }
 
 #[test]
-fn a_partial_clone_starts_or_says_why_it_cannot() {
-    let instance = clean_repository();
-    host(
-        &instance,
-        "git config uploadpack.allowFilter true; echo 2 > code; git commit -qam second; git clone -q --no-local --filter=blob:none . ../partial; rm -rf .git code; mv ../partial/.git ../partial/* .",
-    );
-    let started = task(&instance, &[], "cat code");
-    if started.code != 0 {
-        assert!(started.stderr.contains("partial clone"), "{}", started.stderr);
-        assert!(started.stderr.contains("hint: "), "{}", started.stderr);
+fn a_partial_clone_starts_where_its_remote_can_be_reached() {
+    for remote in ["reachable", "gone"] {
+        let instance = clean_repository();
+        host(
+            &instance,
+            "git config uploadpack.allowFilter true; git config uploadpack.allowAnySHA1InWant true
+             echo 2 > code; git commit -qam second; mkdir ../origin; mv .git ../origin; rm code
+             git clone -q --no-local --filter=blob:none ../origin ../partial; mv ../partial/.git ../partial/* .",
+        );
+        if remote == "gone" {
+            host(&instance, "rm -r ../origin");
+        }
+        let started = task(&instance, &[], "git show HEAD~1:code");
+        match remote {
+            "gone" => {
+                assert_eq!(started.code, 7, "{}", started.stderr);
+                assert!(started.stderr.contains("this is a partial clone"), "{}", started.stderr);
+                assert!(started.stderr.contains("hint: "), "{}", started.stderr);
+            }
+            _ => assert_eq!(started.ok().stdout, "1\n2\n3\n"),
+        }
     }
 }
 

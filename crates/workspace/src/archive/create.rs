@@ -2,9 +2,9 @@
 
 use super::ArchiveReason;
 use super::manifest::{EntryKind, FILE, Manifest, ManifestEntry, ManifestLeftOut, VERSION};
-use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::host_refs::HostRefs;
+use crate::object_writer::{NamedKind, NamedObject};
 use crate::pack::{PackRequest, ReceiveError};
 use crate::refs::{ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
@@ -93,12 +93,14 @@ impl Repository {
         drop(held);
 
         let mut request = PackRequest { wanted: wanted(&entries), known: common };
-        let (entries, mut refused) = match self.receive_from(from, &mut request).await {
-            Ok(()) => (entries, Vec::new()),
+        let (entries, mut refused, commits) = match self.receive_from(from, &mut request).await {
+            Ok(commits) => (entries, Vec::new(), commits),
             Err(error) => {
                 let reason = about_objects(error)?;
                 tracing::warn!(reason, "git does not take all objects; they are tried in parts");
-                self.receive_in_parts(from, (entries, reason), request.known, &wanted).await?
+                let (entries, refused) =
+                    self.receive_in_parts(from, (entries, reason), request.known, &wanted).await?;
+                (entries, refused, None)
             }
         };
         let (entries, types, wrong) = self.check_claims(survey, known, subject.refs, entries).await?;
@@ -108,7 +110,7 @@ impl Repository {
         if entries.is_empty() {
             return Ok(ArchiveOutcome { archive: None, refused });
         }
-        let archive = self.write_archive(survey, known, subject, entries, &types).await?;
+        let archive = self.write_archive(survey, known, subject, (entries, commits), &types).await?;
         let tips = archive.entries.iter().map(|entry| entry.id.clone());
         known.add_archive(&archive.reference, archive.number, tips);
         Ok(ArchiveOutcome { archive: Some(archive), refused })
@@ -157,7 +159,7 @@ impl Repository {
         &self,
         from: &SandboxRepository<'_>,
         request: &mut PackRequest,
-    ) -> Result<(), ReceiveError> {
+    ) -> Result<Option<u32>, ReceiveError> {
         let deadline = Instant::now() + from.limits().time;
         loop {
             let received = self.receive(from, request).await;
@@ -199,7 +201,7 @@ impl Repository {
                 tries += 1;
                 request.wanted = wanted(&half);
                 match self.receive_from(from, &mut request).await {
-                    Ok(()) => {
+                    Ok(_) => {
                         request.known.append(&mut request.wanted);
                         taken.extend(half);
                     }
@@ -265,7 +267,7 @@ impl Repository {
         survey: &RepositorySurvey,
         known: &HostRefs,
         subject: ArchiveSubject<'_>,
-        entries: Vec<ManifestEntry>,
+        (entries, received): (Vec<ManifestEntry>, Option<u32>),
         types: &Types,
     ) -> Result<Archive, ReceiveError> {
         let ArchiveSubject { refs, agent, reason, time, left_out } = subject;
@@ -283,11 +285,13 @@ impl Repository {
             entries,
         };
         let number = known.next_archive();
+        let is_own = |entry: &ManifestEntry| is_own_commit(entry, types);
         // Before the ref is there, which would lead to all of them.
-        let (commit, commits) =
-            tokio::try_join!(self.write_archive_commit(survey, number, &manifest, types), async {
-                Ok(self.count_new_commits(&manifest.entries, types).await?)
-            },)?;
+        let commits = match received.filter(|_| manifest.entries.iter().all(is_own)) {
+            Some(commits) => commits,
+            None => self.count_new_commits(&manifest.entries, types).await?,
+        };
+        let commit = self.write_archive_commit(survey, number, &manifest, types).await?;
         let reference = refs.archive(number);
         let mut transaction = RefTransaction::default();
         transaction.set(&reference, &commit, Expected::Absent);
@@ -304,8 +308,11 @@ impl Repository {
     ) -> Result<ObjectId, ReceiveError> {
         let Manifest { name, agent, reason, time, .. } = manifest;
         let text = serde_json::to_vec_pretty(manifest).unwrap_or_default();
-        let blob = self.write_object("blob", text).await?;
-        let mut tree = format!("100644 blob {blob}\t{FILE}\0");
+        let blob = self.write_own_blob(&text).await?;
+        let mut tree = vec![NamedObject { name: FILE.into(), kind: NamedKind::File, id: blob }];
+        let mut add = |name: String, kind: NamedKind, id: &ObjectId| {
+            tree.push(NamedObject { name, kind, id: id.clone() });
+        };
         let (mut parents, mut objects) = (Vec::new(), String::new());
         for entry in &manifest.entries {
             let kind = types.get(&entry.id).map(String::as_str);
@@ -318,37 +325,33 @@ impl Repository {
                 Some("tag") => {
                     let (content, commit) = self.read_tag(&entry.id).await?;
                     let content = self.write_object("blob", content).await?;
-                    let _ = write!(tree, "100644 blob {content}\ttag-{}\0", entry.id);
+                    add(format!("tag-{}", entry.id), NamedKind::File, &content);
                     parents.extend(commit);
                 }
-                Some("tree") => drop(write!(tree, "040000 tree {0}\tobject-{0}\0", entry.id)),
-                Some("blob") => drop(write!(tree, "100644 blob {0}\tobject-{0}\0", entry.id)),
+                Some("tree") => add(format!("object-{}", entry.id), NamedKind::Directory, &entry.id),
+                Some("blob") => add(format!("object-{}", entry.id), NamedKind::File, &entry.id),
                 _ => return Err(missing(&entry.id)),
             }
             if let (EntryKind::Snapshot { files, .. }, Some(id)) = (&entry.kind, survey.files_of(entry)) {
-                let _ = write!(tree, "040000 tree {id}\t{files}\0");
+                add(files.clone(), NamedKind::Directory, id);
             }
         }
         parents.sort_unstable();
         parents.dedup();
-        let tree = self.git(["mktree", "-z"]).input(tree).text().await?;
-        let tree = object("mktree", &tree)?;
+        let tree = self.write_own_tree(tree).await?;
         let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
         let ident = format!("palisade <palisade@localhost> {time} +0000");
         let message = format!("Archive {number} of sandbox {name} ({agent}), made for {}", reason.as_str());
         let objects = if objects.is_empty() { objects } else { format!("\n{objects}") };
         let commit =
             format!("tree {tree}\n{parents}author {ident}\ncommitter {ident}\n\n{message}\n{objects}");
-        Ok(self.write_object("commit", commit.into_bytes()).await?)
+        Ok(self.write_own_commit(&commit).await?)
     }
 
     /// Commits of the sandbox's own making among what is new, without those that only record what is not committed.
     async fn count_new_commits(&self, entries: &[ManifestEntry], types: &Types) -> Result<u32, GitError> {
-        let is_own = |entry: &&ManifestEntry| {
-            matches!(entry.kind, EntryKind::Ref { .. } | EntryKind::Tip { .. })
-                && types.get(&entry.id).is_some_and(|kind| kind == "commit" || kind == "tag")
-        };
-        let tips: Vec<&ObjectId> = entries.iter().filter(is_own).map(|entry| &entry.id).collect();
+        let own = entries.iter().filter(|entry| is_own_commit(entry, types));
+        let tips: Vec<&ObjectId> = own.map(|entry| &entry.id).collect();
         match tips.is_empty() {
             true => Ok(0),
             false => self.count(&tips, &[], &["--all"]).await,
@@ -363,7 +366,7 @@ impl Repository {
         files: &BTreeMap<PathBuf, TreeEntry>,
     ) -> Result<(), GitError> {
         const NAME: &str = "yours";
-        let empty = self.write_object("tree", Vec::new()).await?;
+        let empty = self.write_own_tree(Vec::new()).await?;
         let contents: Vec<(&Path, Option<TreeEntry>)> =
             files.iter().map(|(path, entry)| (path.as_path(), Some(entry.clone()))).collect();
         let tree = self.tree_with(&empty, contents.iter().map(|(path, entry)| (*path, entry))).await?;
@@ -381,14 +384,17 @@ impl Repository {
             }],
             left_out: Vec::new(),
         };
-        let blob =
-            self.write_object("blob", serde_json::to_vec_pretty(&manifest).unwrap_or_default()).await?;
-        let entries = format!("100644 blob {blob}\t{FILE}\0040000 tree {tree}\t{NAME}\0");
-        let root = object("mktree", &self.git(["mktree", "-z"]).input(entries).text().await?)?;
+        let blob = self.write_own_blob(&serde_json::to_vec_pretty(&manifest).unwrap_or_default()).await?;
+        let root = self
+            .write_own_tree(vec![
+                NamedObject { name: FILE.into(), kind: NamedKind::File, id: blob },
+                NamedObject { name: NAME.into(), kind: NamedKind::Directory, id: tree },
+            ])
+            .await?;
         let ident = format!("palisade <palisade@localhost> {time} +0000");
         let message = format!("Your files before they were merged with those of sandbox {}", refs.name());
         let commit = format!("tree {root}\nauthor {ident}\ncommitter {ident}\n\n{message}\n");
-        let commit = self.write_object("commit", commit.into_bytes()).await?;
+        let commit = self.write_own_commit(&commit).await?;
         // Several working trees of one sync may each make one.
         for number in first..first + 1000 {
             let mut transaction = RefTransaction::default();
@@ -398,11 +404,6 @@ impl Repository {
             }
         }
         Err(GitError::Answer { what: "update-ref".into(), answer: "no archive could be made".into() })
-    }
-
-    pub(crate) async fn write_object(&self, kind: &str, content: Vec<u8>) -> Result<ObjectId, GitError> {
-        let write = self.git(["hash-object", "-w", "-t", kind, "--stdin"]).input(content);
-        object("hash-object", &write.text().await?)
     }
 
     /// Makes a tag again that only an archive holds.
@@ -422,6 +423,12 @@ impl Repository {
         let commit = self.commit_if_any(id.as_str()).await?;
         Ok((content, commit))
     }
+}
+
+/// Whether an entry leads to commits of the sandbox's own making, and not to one that records what is not committed.
+fn is_own_commit(entry: &ManifestEntry, types: &Types) -> bool {
+    matches!(entry.kind, EntryKind::Ref { .. } | EntryKind::Tip { .. })
+        && types.get(&entry.id).is_some_and(|kind| kind == "commit" || kind == "tag")
 }
 
 /// Why some of the objects could not be brought; an error that all of them would meet is passed on.

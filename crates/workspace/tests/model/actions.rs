@@ -72,7 +72,7 @@ const OWN_OF_USER: [Action; 8] = [
     ),
     action(
         "move-repository",
-        r#"mv "$PWD" "../host-$N" && cd "../host-$N" && git worktree repair ../tree-*"#,
+        r#"mv "$PWD" "../host-$N" && cd "../host-$N" && { git worktree repair ../tree-*; true; }"#,
     ),
     action("merge-waiting", r#"git merge -q --no-edit palisade/box/main"#),
     action(

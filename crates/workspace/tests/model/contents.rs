@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Files of a git directory that hold ids of commits.
-const PSEUDO_REFS: [&str; 9] = [
+pub(crate) const PSEUDO_REFS: [&str; 9] = [
     "MERGE_HEAD",
     "MERGE_AUTOSTASH",
     "CHERRY_PICK_HEAD",
@@ -99,15 +99,27 @@ impl Contents {
     /// Adds a repository: its objects with their types, and the ids of tags that an archive holds by their contents.
     pub(crate) fn add_repository(&mut self, git: &SideGit, top: &Path) {
         let directory = git_directory(top);
-        let mut words: Vec<String> =
-            ["rev-list", "--objects", "--ignore-missing", "--all", "--reflog", "--indexed-objects"]
-                .map(str::to_owned)
-                .to_vec();
+        // What both sides have in common is a memory of the product's, and no place where a person would look.
+        let mut words: Vec<String> = [
+            "rev-list",
+            "--objects",
+            "--ignore-missing",
+            "--exclude=refs/palisade/base/*",
+            "--all",
+            "--reflog",
+            "--indexed-objects",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         words.extend(pseudo_refs(&directory));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let listed = git.text(top, &words);
         let check = ["cat-file", "--batch-check=%(objectname) %(objecttype)", "--batch-all-objects"];
-        let types = git.text(top, &check);
+        self.add_objects(&listed, &git.text(top, &check), &top.display().to_string());
+    }
+
+    /// Adds objects as git lists them, with the types of at least all trees among them.
+    pub(crate) fn add_objects(&mut self, listed: &str, types: &str, top: &str) {
         let trees: HashSet<&str> = types.lines().filter_map(|line| line.strip_suffix(" tree")).collect();
         for line in listed.lines() {
             let (id, path) = line.split_once(' ').unwrap_or((line, "a commit"));
@@ -116,7 +128,7 @@ impl Contents {
                 self.reached.insert(tag.to_owned());
             }
             if !trees.contains(id) {
-                self.places.entry(id.to_owned()).or_insert_with(|| format!("{path} in {}", top.display()));
+                self.places.entry(id.to_owned()).or_insert_with(|| format!("{path} in {top}"));
             }
         }
     }
@@ -143,14 +155,18 @@ impl Contents {
                 }
                 false => ("file", fs::read(&path).unwrap()),
             };
-            let id = blob_id(&content);
             let name = path.strip_prefix(top).unwrap().display().to_string();
-            if !name.ends_with(IGNORED) {
-                self.places.entry(id.clone()).or_insert_with(|| format!("the file {}", path.display()));
-            }
-            self.reached.insert(id.clone());
-            self.files.insert(name, (mode, id));
+            self.add_file(&top.display().to_string(), &name, (mode, blob_id(&content)));
         }
+    }
+
+    /// Adds a file by its path below `top`.
+    pub(crate) fn add_file(&mut self, top: &str, name: &str, (mode, id): FileState) {
+        if !name.ends_with(IGNORED) {
+            self.places.entry(id.clone()).or_insert_with(|| format!("the file {top}/{name}"));
+        }
+        self.reached.insert(id.clone());
+        self.files.insert(name.to_owned(), (mode, id));
     }
 }
 

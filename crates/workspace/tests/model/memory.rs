@@ -1,6 +1,6 @@
 //! What the commands of the product's have left so far, as one who watches both sides remembers it.
 
-use crate::world::{Look, Outcome};
+use crate::look::{Look, Outcome};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 #[derive(Debug, Default)]
@@ -9,7 +9,8 @@ pub(crate) struct Memory {
     pub(crate) laid: HashSet<String>,
     /// Contents that starts have sent in.
     pub(crate) sent: HashSet<String>,
-    /// Commits that the product has made itself: archives, merges, and replays of the agent's commits.
+    /// What the product has made itself and no working tree has: archives, merges, and replays of the agent's commits with
+    /// the files that they merge.
     pub(crate) made: HashSet<String>,
     /// Where a sync has put branches that show waiting commits.
     pub(crate) shown: HashMap<String, HashSet<String>>,
@@ -49,7 +50,11 @@ impl Memory {
     pub(crate) fn remember(&mut self, outcome: &Outcome, before: &Look, after: &Look, is_new_sandbox: bool) {
         let is_new =
             |id: &&String| !before.host.reached.contains(*id) && !before.inside.reached.contains(*id);
-        self.made.extend(after.host.reached.iter().filter(is_new).cloned());
+        let trees = &after.user.trees;
+        let in_trees: HashSet<&String> =
+            trees.iter().flat_map(|tree| tree.files.values()).map(|(_, id)| id).collect();
+        let made = after.host.reached.iter().filter(is_new).filter(|id| !in_trees.contains(id));
+        self.made.extend(made.cloned());
         if is_new_sandbox {
             // A namesake knows nothing.
             let (laid, made) = (std::mem::take(&mut self.laid), std::mem::take(&mut self.made));
@@ -61,7 +66,7 @@ impl Memory {
             self.laid.extend(before.inside.reached.iter().filter(is_agents).cloned());
         }
         match outcome {
-            Outcome::Started(_) => self.sent.extend(after.inside.reached.iter().cloned()),
+            Outcome::Started { .. } => self.sent.extend(after.inside.reached.iter().cloned()),
             Outcome::Synced(_) | Outcome::Interrupted => self.laid.extend(changed_contents(before, after)),
             _ => {}
         }
@@ -71,7 +76,7 @@ impl Memory {
             }
         }
         match outcome {
-            Outcome::Synced(_) | Outcome::Started(_) => {
+            Outcome::Synced(_) | Outcome::Started { .. } => {
                 self.is_interrupted = false;
                 self.left = branches(after).map(|(name, id)| (name.clone(), id.clone())).collect();
                 let inside = after.agent.as_ref().map(|agent| agent.branches()).unwrap_or_default();

@@ -1,9 +1,11 @@
 //! What must hold after every command of the product's.
 
 use crate::contents::Contents;
+use crate::look::{Look, Outcome};
 use crate::memory::Memory;
+use crate::template::remote_contents;
 use crate::users_rules;
-use crate::world::{Look, Outcome, World, remote_contents};
+use crate::world::World;
 use palisade_workspace::ArchiveReport;
 use std::fmt::Write;
 
@@ -50,8 +52,8 @@ fn kept(outcome: &Outcome, before: &Look, after: &Look, memory: &Memory) -> Vec<
     held.extend(after.inside.clone());
     held.extend(remote_contents().clone());
     let mut missing = held.lacks(&before.host);
-    // A replay of commits that were archived can be made again.
-    missing.retain(|(id, place)| !(place.starts_with("a commit") && memory.made.contains(*id)));
+    // A replay of commits that were archived can be made again, with the files that it merges.
+    missing.retain(|(id, _)| !memory.made.contains(*id));
     let mut lines = lost(missing, "lost");
     // Given up by name.
     if matches!(outcome, Outcome::Discarded) {
@@ -64,7 +66,7 @@ fn kept(outcome: &Outcome, before: &Look, after: &Look, memory: &Memory) -> Vec<
 /// What was inside is on the host once it was archived, or is named as left out.
 fn archived(world: &World, outcome: &Outcome, before: &Look, after: &Look) -> Vec<String> {
     let report = match outcome {
-        Outcome::Started(report) if before.agent.is_some() => &report.archived,
+        Outcome::Started { archived, .. } if before.agent.is_some() => archived,
         Outcome::Synced(report) => &report.archived,
         Outcome::Archived(report) | Outcome::Removed(report) => report,
         _ => return Vec::new(),
@@ -108,7 +110,7 @@ fn archives_never_move(world: &World, before: &Look, after: &Look) -> Vec<String
 
 /// Only a start changes something inside, or a removal.
 fn agents_files_stay(outcome: &Outcome, before: &Look, after: &Look) -> Vec<String> {
-    let may_change = matches!(outcome, Outcome::Started(_) | Outcome::Removed(_) | Outcome::Discarded);
+    let may_change = matches!(outcome, Outcome::Started { .. } | Outcome::Removed(_) | Outcome::Discarded);
     match may_change || before.agent == after.agent {
         true => Vec::new(),
         false => vec![format!(

@@ -210,7 +210,8 @@ fn add_command(random: &mut Random, steps: &mut Vec<Step>) {
         0..8 => vec![sync],
         8..11 => vec![start],
         11 => vec![sync, start],
-        12 => vec![Command::Stop],
+        12 if force => vec![Command::Stop, start],
+        12 => vec![Command::Stop, sync],
         13..15 => vec![Command::Remove { force }, start],
         15 => vec![
             sync,

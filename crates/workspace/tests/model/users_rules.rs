@@ -1,8 +1,9 @@
 //! Nothing of the user's changes that the report does not name, and what the user has changed is never touched.
 
+use crate::look::{Look, Outcome};
 use crate::memory::Memory;
 use crate::users_state::TreeState;
-use crate::world::{Look, Outcome, World};
+use crate::world::World;
 use palisade_workspace::{CommitsOutcome, FilesOutcome, SyncReport, TreeReport, WaitingCommits, WhyWaiting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -166,13 +167,13 @@ impl Named<'_> {
     }
 
     /// What a commit has, by path: the mode and the id.
-    fn committed(&self, commit: Option<&str>) -> BTreeMap<String, String> {
+    fn committed(&self, commit: Option<&str>) -> BTreeMap<String, (String, String)> {
         let Some(commit) = commit else { return BTreeMap::new() };
         let listed = self.world.user_git.text(&self.world.host(), &["ls-tree", "-r", "-z", commit]);
         let entries = listed.split_terminator('\0').filter_map(|entry| entry.split_once('\t'));
-        entries
-            .map(|(state, path)| (path.to_owned(), state.split(' ').nth(2).unwrap_or("").to_owned()))
-            .collect()
+        let word = |state: &str, at: usize| state.split(' ').nth(at).unwrap_or("").to_owned();
+        // A commit may change nothing but the mode of a file.
+        entries.map(|(state, path)| (path.to_owned(), (word(state, 0), word(state, 2)))).collect()
     }
 
     /// The commit of a merge that was left with its conflicts in a working tree.
@@ -205,6 +206,9 @@ impl Named<'_> {
             head.get(path) != new_head.get(path)
                 || merge.as_ref().is_some_and(|merge| merge.get(path) != head.get(path))
         };
+        let id_in = |commit: &BTreeMap<String, (String, String)>, path: &str| {
+            commit.get(path).map(|(_, id)| id.clone())
+        };
         let report = self.tree_report(&old.top);
         let is_listed =
             |paths: &[std::path::PathBuf], path: &str| paths.iter().any(|it| it == Path::new(path));
@@ -232,13 +236,13 @@ impl Named<'_> {
                 self.memory.laid.contains(id)
                     || (self.memory.sent.contains(id) && !is_listed(&report.taken_back, path))
             };
-            let is_users = before.is_some_and(|id| head.get(path) != Some(id) && !is_known(id));
+            let is_users = before.is_some_and(|id| id_in(&head, path).as_ref() != Some(id) && !is_known(id));
             if is_users {
                 found(format!("{path} was the user's and has changed"));
             }
             let index = old.index.get(path).and_then(|states| states.first()?.split(' ').nth(1));
-            let is_staged = index != head.get(path).map(String::as_str);
-            let is_same = index == new_head.get(path).map(String::as_str);
+            let is_staged = index != id_in(&head, path).as_deref();
+            let is_same = index == id_in(&new_head, path).as_deref();
             if is_staged && !is_same && !self.memory.is_interrupted {
                 found(format!("{path} was staged by the user and has changed"));
             }

@@ -65,8 +65,13 @@ pub(crate) fn look_at_host(git: &SideGit, top: &Path) -> (UserState, Contents) {
 }
 
 fn index(git: &SideGit, top: &Path) -> BTreeMap<String, Vec<String>> {
+    parse_index(git.text(top, &["ls-files", "--stage", "-z"]).split_terminator('\0'))
+}
+
+/// What the entries that git lists of an index say of each path.
+pub(crate) fn parse_index<'a>(entries: impl Iterator<Item = &'a str>) -> BTreeMap<String, Vec<String>> {
     let mut index: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for entry in git.text(top, &["ls-files", "--stage", "-z"]).split_terminator('\0') {
+    for entry in entries {
         let (state, path) = entry.split_once('\t').unwrap();
         index.entry(path.to_owned()).or_default().push(state.to_owned());
     }
@@ -83,14 +88,20 @@ pub(crate) struct AgentState {
 
 impl AgentState {
     pub(crate) fn look(git: &SideGit, top: &Path, contents: &Contents) -> Self {
-        let all = git.text(top, &["for-each-ref", "--format=%(refname) %(objectname)"]);
-        let refs = all.lines().filter(|line| !line.starts_with("refs/palisade/"));
-        let refs = refs.collect::<Vec<_>>().join("\n");
-        Self { refs, files: contents.files.clone(), index: index(git, top) }
+        let refs = git.text(top, &["for-each-ref", "--format=%(refname) %(objectname)"]);
+        Self::new(refs.lines(), contents, index(git, top))
     }
-}
 
-impl AgentState {
+    /// Of all refs, and of what else was seen.
+    pub(crate) fn new<'a>(
+        refs: impl Iterator<Item = &'a str>,
+        contents: &Contents,
+        index: BTreeMap<String, Vec<String>>,
+    ) -> Self {
+        let refs = refs.filter(|line| !line.starts_with("refs/palisade/"));
+        Self { refs: refs.collect::<Vec<_>>().join("\n"), files: contents.files.clone(), index }
+    }
+
     /// The full names of the branches.
     pub(crate) fn branches(&self) -> std::collections::HashSet<&str> {
         let names = self.refs.lines().filter_map(|line| line.split(' ').next());

@@ -2,95 +2,29 @@
 
 use crate::actions::PRELUDE;
 use crate::contents::{Contents, SideGit};
+use crate::look::{Look, Outcome};
 use crate::sequence::{Act, Actor, Command};
 use crate::support::Scene;
-use crate::users_state::{AgentState, UserState, look_at_host};
+use crate::template::{new_directory, template};
+use crate::users_state::{AgentState, look_at_host};
 use palisade_core::{SandboxId, SandboxName};
 use palisade_workspace::{
     ArchiveReason, ArchiveReport, BranchSelection, ExchangeError, ExchangeReport, FilesOutcome, MergeMode,
-    OnUnapplied, OnUncommitted, SandboxRefs, StartReport, TagMode,
+    OnUnapplied, OnUncommitted, SandboxRefs, TagMode,
 };
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::PathBuf;
 
 /// For a process that is started to be interrupted in a sync: the world's directory, the host's name in it, the number
 /// of the sandbox, and the fault.
 const INTERRUPTED: &str = "PALISADE_MODEL_INTERRUPTED";
-
-/// Everything on both sides at one moment.
-#[derive(Debug, Clone)]
-pub(crate) struct Look {
-    pub(crate) user: UserState,
-    pub(crate) host: Contents,
-    pub(crate) inside: Contents,
-    /// `None` where there is no repository.
-    pub(crate) agent: Option<AgentState>,
-}
-
-/// What became of a command.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// It has said why it does nothing.
-    Refused,
-    Started(Box<StartReport>),
-    Synced(Box<ExchangeReport>),
-    Archived(ArchiveReport),
-    Removed(ArchiveReport),
-    Discarded,
-    Interrupted,
-}
 
 pub(crate) struct World {
     scene: Scene,
     sandboxes: u8,
     pub(crate) user_git: SideGit,
     agent_git: SideGit,
-}
-
-/// A directory that is as it is at the beginning of every sequence.
-fn template() -> &'static Path {
-    static TEMPLATE: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let make = || {
-        let directory = new_directory();
-        let top = directory.path();
-        for name in ["host", "inside", "home", "inside-home"] {
-            fs::create_dir(top.join(name)).unwrap();
-        }
-        // Collections of garbage in the background would only cost time.
-        fs::write(top.join("home/.gitconfig"), "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n").unwrap();
-        let script = "
-            git init -q --initial-branch=main; git config user.name user; git config user.email user@example.org
-            seq 1 9 > readme; seq 11 19 > code; mkdir d; seq 21 29 > d/one; seq 31 39 > d/two; echo '*.ignored' > .gitignore
-            git add -A; git commit -q -m first; seq 1 10 > readme; git commit -q -a -m second; git branch one
-            seq 1 11 > readme; git commit -q -a -m third
-            git clone -q --bare . ../remote.git; git remote add origin ../remote.git; git fetch -q
-            git init -q --initial-branch=main ../module; cd ../module; echo module > one; git add one
-            git -c user.name=m -c user.email=m@example.org commit -q -m module; git clone -q --bare . ../module.git; rm -r ../module";
-        let git = SideGit { home: top.join("home") };
-        let made = git.command(&top.join("host"), "sh").args(["-ec", script]).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        directory
-    };
-    TEMPLATE.get_or_init(make).path()
-}
-
-/// What the remote holds that the agent clones: a clone of it that has nothing else is only named.
-pub(crate) fn remote_contents() -> &'static Contents {
-    static CONTENTS: OnceLock<Contents> = OnceLock::new();
-    CONTENTS.get_or_init(|| {
-        let mut contents = Contents::default();
-        contents.add_repository(&SideGit { home: template().join("home") }, &template().join("module.git"));
-        contents
-    })
-}
-
-/// In memory, where there is such a place: a sequence writes thousands of small files.
-fn new_directory() -> tempfile::TempDir {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("palisade-model-");
-    builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir()).unwrap()
 }
 
 fn refs(sandboxes: u8) -> SandboxRefs {
@@ -100,9 +34,10 @@ fn refs(sandboxes: u8) -> SandboxRefs {
 impl World {
     pub(crate) fn new() -> Self {
         let owner = new_directory();
-        let source = template().join(".");
-        let copied = std::process::Command::new("cp").arg("-a").arg(source).arg(owner.path()).status();
-        assert!(copied.unwrap().success());
+        template().copy_to(owner.path());
+        for name in ["inside", "inside-home"] {
+            fs::create_dir(owner.path().join(name)).unwrap();
+        }
         let directory = owner.path().canonicalize().unwrap();
         let mut world = Self::at(directory, 1);
         world.scene.owner = Some(owner);
@@ -125,8 +60,9 @@ impl World {
         self.scene.path("inside")
     }
 
-    pub(crate) fn refs(&self) -> &SandboxRefs {
-        &self.scene.refs
+    /// How many sandboxes there were, this one included.
+    pub(crate) fn sandboxes(&self) -> u8 {
+        self.sandboxes
     }
 
     /// The refs of this sandbox, and of the one before that had its name.
@@ -178,7 +114,10 @@ impl World {
                     }
                 });
                 match started.await {
-                    Ok(report) => Ok(Outcome::Started(Box::new(report))),
+                    Ok(report) => {
+                        let text = format!("{report:?}");
+                        Ok(Outcome::Started { archived: report.archived, report: text })
+                    }
                     Err(ExchangeError::Uncommitted { .. } | ExchangeError::Host(_)) => Ok(Outcome::Refused),
                     Err(error) => Err(format!("start: {error}: {error:?}")),
                 }
