@@ -230,8 +230,9 @@ impl Drop for Instance {
             .iter()
             .filter_map(|row| row["name"].as_str().map(str::to_owned))
             .collect();
-        if !names.is_empty() {
-            self.run(["rm", "--force"].into_iter().map(str::to_owned).chain(names));
+        // Without a look at an agent's work, which may be of a kind that keeps a sandbox from being removed.
+        for name in names {
+            self.run(["rm", "--discard", &name]);
         }
         self.run(["gc"]);
         // It has no next run. Fails where something is still in it, which then is for a test to find.

@@ -321,7 +321,8 @@ fn changed_files_that_run_by_themselves_are_reported(method: &'static str) {
     assert_eq!(
         *branch,
         serde_json::json!({
-            "name": "main", "commits": "same", "count": 0, "laid": [".envrc"], "waits": null, "waiting_branch": null,
+            "name": "main", "commits": "same", "count": 0, "dropped": 0, "from": null, "to": null,
+            "created_branch": null, "laid": [".envrc"], "waits": null, "waiting_branch": null,
             "autorun": [{ "path": ".envrc", "why": "runs when you enter the directory" }],
         })
     );

@@ -8,8 +8,8 @@ use palisade_agents::AgentSandbox;
 use palisade_core::{ExitCode, printable};
 use palisade_workspace::{
     Autorun, BranchName, BranchReport, BranchSelection, CommitsOutcome, ExchangeReport, FilesOutcome,
-    MergeMode, RecordedPush, SyncOptions, TagMode, TreeOutcome, TreeReport, WaitingCommits, WhyFilesWait,
-    WhyWaiting,
+    MergeMode, ObjectId, RecordedPush, SyncOptions, TagMode, TreeOutcome, TreeReport, WaitingCommits,
+    WhyFilesWait, WhyWaiting,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,14 @@ struct SyncedBranch {
     commits: CommitsState,
     /// How many commits came, or wait.
     count: u32,
+    /// How many commits your branch no longer has, because the agent has rewritten them or taken them back.
+    dropped: u32,
+    /// The commit that your branch was at before, where it has moved.
+    from: Option<String>,
+    /// The commit that your branch is at now, where it has moved or was made.
+    to: Option<String>,
+    /// The branch that was made; it has another name where this one is taken.
+    created_branch: Option<String>,
     /// Files of this branch that were written into your working tree and are not committed.
     laid: Vec<String>,
     /// Why something waits, for people.
@@ -177,11 +185,18 @@ impl SyncedAutorun {
 
 impl SyncedBranch {
     fn new(branch: &BranchReport, report: &ExchangeReport) -> Self {
+        let (mut dropped, mut created_branch) = (0, None);
         let (mut waits, mut waiting_branch) = (None, None);
         let (commits, count) = match &branch.commits {
             CommitsOutcome::Nothing => (CommitsState::Same, 0),
-            CommitsOutcome::Moved { count, .. } => (CommitsState::Forwarded, *count),
-            CommitsOutcome::Created { count, .. } => (CommitsState::Created, *count),
+            CommitsOutcome::Moved { count, dropped: gone } => {
+                dropped = *gone;
+                (CommitsState::Forwarded, *count)
+            }
+            CommitsOutcome::Created { count, name } => {
+                created_branch = Some(printable(name));
+                (CommitsState::Created, *count)
+            }
             CommitsOutcome::Merged { count } => (CommitsState::Merged, *count),
             CommitsOutcome::Waiting(waiting) => {
                 waits = Some(why_waiting(&waiting.why));
@@ -201,8 +216,20 @@ impl SyncedBranch {
             FilesOutcome::Waiting(_) => &[],
         });
         let laid = laid.map(|path| shown(path)).collect();
-        let name = printable(branch.name.as_str());
-        Self { name, commits, count, laid, waits, waiting_branch, autorun }
+        let id = |id: &Option<ObjectId>| id.as_ref().map(ToString::to_string);
+        Self {
+            name: printable(branch.name.as_str()),
+            commits,
+            count,
+            dropped,
+            from: id(&branch.from),
+            to: id(&branch.to),
+            created_branch,
+            laid,
+            waits,
+            waiting_branch,
+            autorun,
+        }
     }
 
     /// A branch without new commits, for the files of its working tree.
@@ -219,6 +246,10 @@ impl SyncedBranch {
             name: printable(tree.branch.as_ref()?.as_str()),
             commits: CommitsState::Same,
             count: 0,
+            dropped: 0,
+            from: None,
+            to: None,
+            created_branch: None,
             laid,
             waits,
             waiting_branch: None,
