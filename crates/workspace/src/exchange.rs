@@ -16,7 +16,7 @@ use crate::place::NotUsable;
 use crate::progress::Progress;
 use crate::refs::{BranchName, ObjectId, SandboxRefs};
 use crate::sandbox::{SandboxError, SandboxRepository};
-use crate::send::{SendError, SendRequest, Sent, TreeTarget};
+use crate::send::{SendError, SendReport, SendRequest, Sent, TreeTarget};
 use crate::shared_objects::SharedObjects;
 use crate::status::Change;
 use crate::submodules::Submodule;
@@ -26,6 +26,7 @@ use crate::sync_report::{CommitsOutcome, FilesOutcome, SyncReport};
 use crate::transaction::{Expected, RefTransaction};
 use palisade_core::{HostPath, ProjectPath, RefScope};
 use palisade_host::fault::{self, Step};
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How often it is looked again when something changes inside between a look and an act.
@@ -394,8 +395,9 @@ impl Exchange<'_> {
             };
             let HostSide { tree, known, .. } = &host;
             let there = survey.as_ref().map(|survey| &survey.main);
-            let (sent, large_files) =
+            let SendReport { tree: sent, followed, large_files } =
                 tree.send(&self.sandbox, known, Some(self.refs), there, &request, &mut progress).await?;
+            self.remember_followed(&host, survey.as_ref(), &branch, &followed).await?;
             let arrival = match (sent, stay) {
                 (Sent::Changed, _) => {
                     survey = self.sandbox.survey().await?;
@@ -405,7 +407,7 @@ impl Exchange<'_> {
                 (Sent::Done, Some(why)) => Arrival::Stayed(why),
                 (Sent::Done, None) => {
                     self.send_submodules(tree, survey.as_ref(), options).await?;
-                    self.remember_start(&host, survey.as_ref(), &branch, &commit, files.as_ref()).await?;
+                    self.remember_start(&host, &branch, &commit, files.as_ref()).await?;
                     arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
                 }
             };
@@ -514,11 +516,10 @@ impl Exchange<'_> {
         Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
     }
 
-    /// From now on both sides have the host's state in common.
+    /// From now on both sides have the host's branch and files in common.
     async fn remember_start(
         &self,
         host: &HostSide,
-        survey: Option<&Survey>,
         branch: &BranchName,
         commit: &ObjectId,
         files: Option<&ObjectId>,
@@ -529,30 +530,50 @@ impl Exchange<'_> {
             None => repository.trees_of(&[commit]).await?.remove(0),
         };
         let mut transaction = RefTransaction::default();
-        let mut set = |reference: String, id: &ObjectId| {
-            if host.known.get(&reference) != Some(id) {
-                transaction.set(&reference, id, Expected::Anything);
-            }
-        };
-        set(self.refs.base_files("main"), &files);
-        for reference in
-            [self.refs.base_host(branch), self.refs.base_sandbox(branch), self.refs.base_sent(branch)]
-        {
-            set(reference, commit);
-        }
-        // Other branches have followed the host, too, where the agent had not moved them since.
-        for (other, tip) in survey.iter().flat_map(|survey| survey.main.branches()) {
-            let delivered = host.known.get(&self.refs.base_sandbox(&other));
-            if other != *branch
-                && delivered == Some(tip)
+        set_if_new(&mut transaction, &host.known, &self.refs.base_files("main"), &files);
+        self.set_common(&mut transaction, &host.known, branch, commit);
+        Ok(transaction.commit(repository, "palisade: start").await?)
+    }
+
+    /// Other branches have followed the host, too. The sandbox only says which: where the host had them is known here.
+    /// A branch that was never exchanged is not remembered; what the sandbox was sent says enough.
+    async fn remember_followed(
+        &self,
+        host: &HostSide,
+        survey: Option<&Survey>,
+        branch: &BranchName,
+        followed: &BTreeSet<String>,
+    ) -> Result<(), ExchangeError> {
+        let mut transaction = RefTransaction::default();
+        let branches = survey.into_iter().flat_map(|survey| survey.main.branches());
+        for (other, _) in branches.filter(|(other, _)| other != branch && followed.contains(other.as_str())) {
+            if host.known.has(&self.refs.base_sandbox(&other))
                 && let Some(now) = host.known.branch(&other)
             {
-                set(self.refs.base_host(&other), now);
-                set(self.refs.base_sandbox(&other), now);
+                self.set_common(&mut transaction, &host.known, &other, now);
             }
         }
-        transaction.commit(repository, "palisade: start").await?;
-        Ok(())
+        Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
+    }
+
+    /// Both sides have the host's commit of a branch now, and what was on it before is the user's to decide about.
+    fn set_common(
+        &self,
+        transaction: &mut RefTransaction,
+        known: &HostRefs,
+        branch: &BranchName,
+        id: &ObjectId,
+    ) {
+        let refs = self.refs;
+        for reference in [refs.base_host(branch), refs.base_sandbox(branch), refs.base_sent(branch)] {
+            set_if_new(transaction, known, &reference, id);
+        }
+    }
+}
+
+fn set_if_new(transaction: &mut RefTransaction, known: &HostRefs, reference: &str, id: &ObjectId) {
+    if known.get(reference) != Some(id) {
+        transaction.set(reference, id, Expected::Anything);
     }
 }
 

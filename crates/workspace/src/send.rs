@@ -49,6 +49,15 @@ pub enum Sent {
     InWorktree,
 }
 
+/// What came of sending the host's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendReport {
+    pub tree: Sent,
+    /// Branches inside that are where the host has them, as the sandbox says: text that is only ever compared.
+    pub followed: BTreeSet<String>,
+    pub large_files: LargeFilesReport,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]
@@ -80,7 +89,7 @@ impl HostTree {
         survey: Option<&RepositorySurvey>,
         request: &SendRequest<'_>,
         mut progress: impl FnMut(Progress) + Send,
-    ) -> Result<(Sent, LargeFilesReport), SendError> {
+    ) -> Result<SendReport, SendError> {
         let refs = sent_refs(known, request.scope, request.branch.map(|branch| (branch, request.commit)));
         let shallow = self.repository.shallow_commits()?;
         let there = survey;
@@ -114,16 +123,19 @@ impl HostTree {
                 repository.send_objects(to, &objects, format, shared, progress).await?;
             }
         }
-        let large = self.send_large_files(to, there.map_or(&[], |there| &there.large)).await?;
+        let large_files = self.send_large_files(to, there.map_or(&[], |there| &there.large)).await?;
         let words = self.follow_words(&refs, request, survey, &shallow, known, memory).await?;
         const WHAT: &str = "moving to the host's state";
         let answer = to.ask(WHAT, &["follow", to.directory()], &words).await?;
-        match answer.as_slice() {
-            b"done\0" => Ok((Sent::Done, large)),
-            b"changed\0" => Ok((Sent::Changed, large)),
-            b"in-worktree\0" => Ok((Sent::InWorktree, large)),
-            _ => Err(SandboxError::Answer { what: WHAT }.into()),
-        }
+        let mut words = answer.split(|byte| *byte == 0);
+        let tree = match words.next() {
+            Some(b"done") => Sent::Done,
+            Some(b"changed") => Sent::Changed,
+            Some(b"in-worktree") => Sent::InWorktree,
+            _ => return Err(SandboxError::Answer { what: WHAT }.into()),
+        };
+        let followed = words.filter_map(|branch| String::from_utf8(branch.to_vec()).ok()).collect();
+        Ok(SendReport { tree, followed, large_files })
     }
 
     /// The request for the guest, as its `follow` describes it.

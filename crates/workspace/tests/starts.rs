@@ -52,6 +52,44 @@ async fn work_that_must_make_way_is_archived_first() {
     );
 }
 
+/// Found by random sequences: the branch that the working tree left stayed where it was inside, was taken for one that the
+/// agent had rewritten, and the user's own commit was dropped for it.
+#[tokio::test]
+async fn a_branch_that_the_working_tree_leaves_follows_what_the_user_made_of_it() {
+    let scene = Scene::new();
+    scene.host("echo one > one && git add . && git commit -qm one && echo two > two && git add . && git commit -qm two");
+    scene.start().await;
+    scene.host("git reset -q --soft HEAD~2 && git commit -qm squashed && git switch -qc topic");
+    scene.host("echo topic > topic && git add . && git commit -qm topic");
+    assert_eq!(scene.start().await.arrival, FOLLOWED);
+    assert_eq!(scene.inside("git log --format=%s main; git status --porcelain"), "squashed\nfirst");
+    let synced = scene.merge().await;
+    assert!(synced.is_nothing(), "{synced:?}");
+    assert_eq!(scene.host("git log --format=%s main"), "squashed\nfirst");
+    // What the agent does to that commit waits: it is not its own.
+    scene.inside("git branch -f main main~1");
+    assert!(scene.sync().await.is_nothing());
+    scene.inside("git branch -f main $(git commit-tree -p main -m agents main^{tree})");
+    scene.sync().await;
+    assert_eq!(scene.host("git log --format=%s main"), "squashed\nfirst");
+}
+
+/// A branch that is checked out in another worktree inside does not follow, and counts as it is.
+#[tokio::test]
+async fn a_branch_of_a_worktree_inside_does_not_undo_what_the_user_made_of_it() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git worktree add -q -b topic .worktrees/topic && cd .worktrees/topic && echo t > t && git add . && git commit -qm agents");
+    scene.sync().await;
+    scene.host("git switch -q topic && git commit -q --amend -m amended && git switch -q main");
+    scene.host("echo more >> readme && git commit -qam more");
+    scene.start().await;
+    assert_eq!(scene.inside("git log -1 --format=%s topic"), "agents", "its working tree is in use");
+    let synced = scene.merge().await;
+    assert!(synced.is_nothing(), "{synced:?}");
+    assert_eq!(scene.host("git log -1 --format=%s topic; git branch --list 'palisade/*'"), "amended");
+}
+
 /// The agent goes on while it is looked at.
 #[tokio::test]
 async fn work_that_appears_during_a_start_is_archived_before_it_makes_way() {

@@ -13,7 +13,8 @@
 //!   or empty for the commit's own); without a branch, HEAD is detached. `SNAPSHOT` is what the host knows of it: when there is something else by now,
 //!   nothing is moved, and the answer is `changed`.
 //!
-//! The answer is `done`, `changed`, or `in-worktree` when another working tree has the branch.
+//! The answer is `done`, `changed`, or `in-worktree` when another working tree has the branch. After the first and the
+//! last of these, the names of the `local` branches follow that are where the host has them.
 
 use super::git::{Git, GitFailure};
 use super::receive::use_objects;
@@ -82,11 +83,8 @@ pub(crate) fn follow(directory: &Path) -> Result<Vec<u8>, GitFailure> {
     let tree = WorkingTree::open(directory).map_err(|error| failed("open the repository", &error))?;
     let git = Git::at(&tree.path);
     request.write_settings(&git, &tree)?;
-    let answer = match &request.checkout {
-        None => {
-            request.write_refs(&git, &tree)?;
-            "done"
-        }
+    let (answer, local) = match &request.checkout {
+        None => ("done", request.write_refs(&git, &tree)?),
         Some(checkout) => {
             let elsewhere = tree
                 .with_linked()
@@ -94,20 +92,33 @@ pub(crate) fn follow(directory: &Path) -> Result<Vec<u8>, GitFailure> {
                 .skip(1)
                 .any(|other| head_branch(other) == Some(checkout.branch.clone()));
             if elsewhere {
-                request.write_refs(&git, &tree)?;
-                "in-worktree"
-            } else if checkout.is_recorded(&git, &tree)? {
-                request.write_refs(&git, &tree)?;
+                ("in-worktree", request.write_refs(&git, &tree)?)
+            } else if !checkout.is_recorded(&git, &tree)? {
+                ("changed", Vec::new())
+            } else if has_refs(&tree) {
+                // The working tree leaves its branch first, so that this branch can follow the host, too.
                 checkout.check_out(&git, &tree)?;
-                "done"
+                ("done", request.write_refs(&git, &tree)?)
             } else {
-                "changed"
+                let local = request.write_refs(&git, &tree)?;
+                checkout.check_out(&git, &tree)?;
+                ("done", local)
             }
         }
     };
     let mut records = Records::default();
     records.add(&[answer.as_bytes()]);
+    for branch in local {
+        records.add(&[branch.as_bytes()]);
+    }
     Ok(records.into_bytes())
+}
+
+/// Whether a repository has refs. All refs of one without any are written at once.
+fn has_refs(tree: &WorkingTree) -> bool {
+    let has_branch =
+        |directory: &Path| fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
+    tree.common.join("packed-refs").exists() || has_branch(&tree.common.join("refs/heads"))
 }
 
 fn failed(what: &str, error: &io::Error) -> GitFailure {
@@ -197,7 +208,8 @@ impl Request {
         fs::write(file, new)
     }
 
-    fn write_refs(&self, git: &Git, tree: &WorkingTree) -> Result<(), GitFailure> {
+    /// Writes all refs. Returns the local branches that are where the host has them.
+    fn write_refs(&self, git: &Git, tree: &WorkingTree) -> Result<Vec<&str>, GitFailure> {
         let answer = git.run(&["for-each-ref", "--format=%(objectname) %(refname)"])?;
         let text = String::from_utf8_lossy(&answer.output);
         let now: BTreeMap<&str, &str> =
@@ -210,21 +222,27 @@ impl Request {
             self.refs.iter().filter(|(name, _)| !is_tag_there(name) && !collides(name, &now, &is_mirrored));
         let mut wanted: BTreeMap<String, &str> =
             wanted.map(|(name, id)| (name.clone(), id.as_str())).collect();
+        let mut followed = Vec::new();
         for (branch, (id, delivered)) in &self.locals {
             let local = format!("refs/heads/{branch}");
             let sent = now.get(format!("{HOST}{branch}").as_str());
             match now.get(local.as_str()) {
+                Some(own) if own == id => followed.push(branch.as_str()),
                 // Inside, the agent has moved it, or works on it.
                 Some(own) if (Some(own) != sent && own != delivered) || checked_out.contains(branch) => {}
                 // Inside, the agent has deleted it.
                 None if sent.is_some() => {}
                 // Where it stands, another branch may be in the way of it.
                 _ if collides(&local, &now, &is_mirrored) => {}
-                _ => drop(wanted.insert(local, id)),
+                _ => {
+                    wanted.insert(local, id);
+                    followed.push(branch.as_str());
+                }
             }
         }
         if now.is_empty() && !tree.common.join("packed-refs").exists() {
-            return write_packed(tree, &wanted);
+            write_packed(tree, &wanted)?;
+            return Ok(followed);
         }
         let mut changes = String::from("start\0");
         for name in now.keys().filter(|name| is_mirrored(name) && !self.refs.contains_key(**name)) {
@@ -235,17 +253,17 @@ impl Request {
             changes += &format!("update {name}\0{id}\0\0");
         }
         if changes == "start\0" {
-            return Ok(());
+            return Ok(followed);
         }
         let update = ["update-ref", "--stdin", "-z"];
         let together = git.feed(&update, format!("{changes}prepare\0commit\0").as_bytes());
         if together.is_ok() || deletions == "start\0" {
-            return together.map(drop);
+            return together.map(|_| followed);
         }
         // A branch may have become a directory of branches: what is gone goes first.
         git.feed(&update, format!("{deletions}prepare\0commit\0").as_bytes())?;
         git.feed(&update, format!("{}prepare\0commit\0", changes.replace(&deletions, "start\0")).as_bytes())
-            .map(drop)
+            .map(|_| followed)
     }
 }
 
