@@ -397,17 +397,23 @@ impl Exchange<'_> {
             let there = survey.as_ref().map(|survey| &survey.main);
             let SendReport { tree: sent, followed, large_files } =
                 tree.send(&self.sandbox, known, Some(self.refs), there, &request, &mut progress).await?;
-            self.remember_followed(&host, survey.as_ref(), &branch, &followed).await?;
             let arrival = match (sent, stay) {
                 (Sent::Changed, _) => {
                     survey = self.sandbox.survey().await?;
                     continue;
                 }
-                (Sent::InWorktree, _) => Arrival::Stayed(WhyStayed::InWorktree),
-                (Sent::Done, Some(why)) => Arrival::Stayed(why),
+                (Sent::InWorktree, _) => {
+                    self.remember_start(&host, survey.as_ref(), &followed, None).await?;
+                    Arrival::Stayed(WhyStayed::InWorktree)
+                }
+                (Sent::Done, Some(why)) => {
+                    self.remember_start(&host, survey.as_ref(), &followed, None).await?;
+                    Arrival::Stayed(why)
+                }
                 (Sent::Done, None) => {
                     self.send_submodules(tree, survey.as_ref(), options).await?;
-                    self.remember_start(&host, &branch, &commit, files.as_ref()).await?;
+                    let moved = MovedTree { branch: &branch, commit: &commit, files: files.as_ref() };
+                    self.remember_start(&host, survey.as_ref(), &followed, Some(moved)).await?;
                     arrival_of(survey.as_ref(), &branch, &commit, files.as_ref())
                 }
             };
@@ -516,44 +522,36 @@ impl Exchange<'_> {
         Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
     }
 
-    /// From now on both sides have the host's branch and files in common.
+    /// Remembers what both sides have in common from now on: the files and the branch that the working tree has moved to,
+    /// and the branches that have followed the host. The sandbox only says which: where the host has them is known here.
+    /// A branch that was never exchanged is not remembered; what the sandbox was sent says enough.
     async fn remember_start(
         &self,
         host: &HostSide,
-        branch: &BranchName,
-        commit: &ObjectId,
-        files: Option<&ObjectId>,
-    ) -> Result<(), ExchangeError> {
-        let repository = &host.tree.repository;
-        let files = match files {
-            Some(files) => files.clone(),
-            None => repository.trees_of(&[commit]).await?.remove(0),
-        };
-        let mut transaction = RefTransaction::default();
-        set_if_new(&mut transaction, &host.known, &self.refs.base_files("main"), &files);
-        self.set_common(&mut transaction, &host.known, branch, commit);
-        Ok(transaction.commit(repository, "palisade: start").await?)
-    }
-
-    /// Other branches have followed the host, too. The sandbox only says which: where the host had them is known here.
-    /// A branch that was never exchanged is not remembered; what the sandbox was sent says enough.
-    async fn remember_followed(
-        &self,
-        host: &HostSide,
         survey: Option<&Survey>,
-        branch: &BranchName,
         followed: &BTreeSet<String>,
+        moved: Option<MovedTree<'_>>,
     ) -> Result<(), ExchangeError> {
+        let (repository, known) = (&host.tree.repository, &host.known);
         let mut transaction = RefTransaction::default();
-        let branches = survey.into_iter().flat_map(|survey| survey.main.branches());
-        for (other, _) in branches.filter(|(other, _)| other != branch && followed.contains(other.as_str())) {
-            if host.known.has(&self.refs.base_sandbox(&other))
-                && let Some(now) = host.known.branch(&other)
+        if let Some(MovedTree { branch, commit, files }) = moved {
+            let files = match files {
+                Some(files) => files.clone(),
+                None => repository.trees_of(&[commit]).await?.remove(0),
+            };
+            set_if_new(&mut transaction, known, &self.refs.base_files("main"), &files);
+            self.set_common(&mut transaction, known, branch, commit);
+        }
+        for (other, _) in survey.into_iter().flat_map(|survey| survey.main.branches()) {
+            if moved.is_none_or(|moved| *moved.branch != other)
+                && followed.contains(other.as_str())
+                && known.has(&self.refs.base_sandbox(&other))
+                && let Some(now) = known.branch(&other)
             {
-                self.set_common(&mut transaction, &host.known, &other, now);
+                self.set_common(&mut transaction, known, &other, now);
             }
         }
-        Ok(transaction.commit(&host.tree.repository, "palisade: start").await?)
+        Ok(transaction.commit(repository, "palisade: start").await?)
     }
 
     /// Both sides have the host's commit of a branch now, and what was on it before is the user's to decide about.
@@ -569,6 +567,15 @@ impl Exchange<'_> {
             set_if_new(transaction, known, &reference, id);
         }
     }
+}
+
+/// The host's state that the sandbox's working tree has moved to.
+#[derive(Debug, Clone, Copy)]
+struct MovedTree<'a> {
+    branch: &'a BranchName,
+    commit: &'a ObjectId,
+    /// The tree of its files, where they are not the commit's own.
+    files: Option<&'a ObjectId>,
 }
 
 fn set_if_new(transaction: &mut RefTransaction, known: &HostRefs, reference: &str, id: &ObjectId) {

@@ -90,6 +90,41 @@ async fn a_branch_of_a_worktree_inside_does_not_undo_what_the_user_made_of_it() 
     assert_eq!(scene.host("git log -1 --format=%s topic; git branch --list 'palisade/*'"), "amended");
 }
 
+/// Found by random sequences: a branch followed the host although a rebase was at work on it, and what the user dropped
+/// afterwards came back, since nobody had written down that it had followed.
+#[tokio::test]
+async fn a_branch_that_is_being_rebased_stays_where_it_is() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside(
+        "git switch -q -c topic && echo topic > readme && git commit -qam topic && git switch -q main",
+    );
+    scene.inside("echo main > readme && git commit -qam agents");
+    scene.sync().await;
+    scene.inside("git rebase -q topic || :");
+    scene.host("git commit -q --allow-empty -m users");
+    scene.start().await;
+    assert_eq!(scene.inside("git log -1 --format=%s main"), "agents");
+    scene.host("git reset -q --hard HEAD~1");
+    scene.sync().await;
+    assert_eq!(scene.host("git log -1 --format=%s"), "agents");
+    assert_eq!(scene.inside("echo both > readme; git add readme; GIT_EDITOR=: git rebase --continue >/dev/null 2>&1; git log -1 --format=%s main^"), "topic");
+}
+
+/// A branch that followed the host while the working tree stayed is remembered, so that what the user drops stays so.
+#[tokio::test]
+async fn a_branch_that_follows_while_the_working_tree_stays_is_remembered() {
+    let scene = Scene::new();
+    scene.start().await;
+    scene.inside("git switch -q --detach && echo loose > loose");
+    scene.host("git commit -q --allow-empty -m users");
+    assert_eq!(scene.start().await.arrival, Arrival::Stayed(WhyStayed::UnappliedWork));
+    assert_eq!(scene.inside("git log -1 --format=%s main"), "users");
+    scene.host("git reset -q --hard HEAD~1");
+    scene.sync().await;
+    assert_eq!(scene.host("git log -1 --format=%s"), "first");
+}
+
 /// The agent goes on while it is looked at.
 #[tokio::test]
 async fn work_that_appears_during_a_start_is_archived_before_it_makes_way() {

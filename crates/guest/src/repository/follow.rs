@@ -114,6 +114,18 @@ pub(crate) fn follow(directory: &Path) -> Result<Vec<u8>, GitFailure> {
     Ok(records.into_bytes())
 }
 
+/// The branches that a working tree needs where they are: the one that it is at, and the one that a rebase or a bisection
+/// comes back to, while HEAD is detached.
+fn held_branches(tree: &WorkingTree) -> impl Iterator<Item = String> {
+    let named = |file: &str| {
+        let text = fs::read_to_string(tree.own.join(file)).ok()?;
+        let name = text.trim_end();
+        Some(name.strip_prefix("refs/heads/").unwrap_or(name).to_owned())
+    };
+    let returns_to = ["rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"].map(named);
+    head_branch(tree).into_iter().chain(returns_to.into_iter().flatten())
+}
+
 /// Whether a repository has refs. All refs of one without any are written at once.
 fn has_refs(tree: &WorkingTree) -> bool {
     let has_branch =
@@ -215,7 +227,7 @@ impl Request {
         let now: BTreeMap<&str, &str> =
             text.lines().filter_map(|line| line.split_once(' ')).map(|(id, name)| (name, id)).collect();
         let is_mirrored = |name: &str| self.mirrors.iter().any(|prefix| name.starts_with(prefix));
-        let checked_out: HashSet<String> = tree.with_linked().iter().filter_map(head_branch).collect();
+        let held: HashSet<String> = tree.with_linked().iter().flat_map(held_branches).collect();
         // A tag that is there may be the agent's own, and stays as it is.
         let is_tag_there = |name: &str| name.starts_with("refs/tags/") && now.contains_key(name);
         let wanted =
@@ -229,7 +241,7 @@ impl Request {
             match now.get(local.as_str()) {
                 Some(own) if own == id => followed.push(branch.as_str()),
                 // Inside, the agent has moved it, or works on it.
-                Some(own) if (Some(own) != sent && own != delivered) || checked_out.contains(branch) => {}
+                Some(own) if (Some(own) != sent && own != delivered) || held.contains(branch) => {}
                 // Inside, the agent has deleted it.
                 None if sent.is_some() => {}
                 // Where it stands, another branch may be in the way of it.
