@@ -26,19 +26,19 @@ impl ArchiveSelection {
 }
 
 impl AgentService<'_> {
-    /// The archives in the repository of a directory, the oldest first.
+    /// The archives in the repository of a directory, those of nested repositories among them, the oldest first.
     pub async fn history(
         &self,
         directory: &HostPath,
         selection: &ArchiveSelection,
     ) -> Result<Vec<ListedArchive>, AgentError> {
         let tree = HostTree::around(&self.git, directory).await?;
-        let mut archives = tree.repository.archives().await?.archives;
+        let mut archives = tree.repository.archives().await?;
         archives.retain(|archive| selection.selects(archive));
         Ok(archives)
     }
 
-    /// Makes branches, tags and stash entries of what an archive holds.
+    /// Makes branches, tags and stash entries of what an archive holds, in the repository that it lies in.
     pub async fn restore(
         &self,
         directory: &HostPath,
@@ -46,12 +46,8 @@ impl AgentService<'_> {
     ) -> Result<(ListedArchive, Vec<RestoredRef>), AgentError> {
         let tree = HostTree::around(&self.git, directory).await?;
         let _lock = tree.repository.lock().await?;
-        let archives = tree.repository.archives().await?.archives;
-        let is_meant = |archive: &ListedArchive| {
-            let short = archive.reference.trim_start_matches(SandboxRefs::ARCHIVES);
-            let by_name = archive.manifest.as_ref().map(|it| format!("{}/{}", it.name, archive.number));
-            archive.reference == reference || short == reference || by_name.as_deref() == Some(reference)
-        };
+        let archives = tree.repository.archives().await?;
+        let is_meant = |archive: &ListedArchive| archive.is_named(reference);
         let mut meant: Vec<ListedArchive> = archives.into_iter().filter(is_meant).collect();
         let archive = match (meant.pop(), meant.is_empty()) {
             (Some(archive), true) => archive,
@@ -63,12 +59,13 @@ impl AgentService<'_> {
             }
         };
         let refs = SandboxRefs::new(archive.sandbox.clone(), name_of(&archive)?);
-        let known = tree.repository.host_refs(&refs).await?;
-        let restored = tree.repository.restore_archive(&archive, &known).await?;
+        let repository = tree.repository.of_archive(&archive);
+        let known = repository.host_refs(&refs).await?;
+        let restored = repository.restore_archive(&archive, &known).await?;
         Ok((archive, restored))
     }
 
-    /// Removes the archives that are older than a time, in Unix seconds.
+    /// Removes the archives that were made at a time or before, in Unix seconds.
     pub async fn prune(
         &self,
         directory: &HostPath,
@@ -77,8 +74,8 @@ impl AgentService<'_> {
     ) -> Result<Vec<ListedArchive>, AgentError> {
         let tree = HostTree::around(&self.git, directory).await?;
         let _lock = tree.repository.lock().await?;
-        let mut archives = tree.repository.archives().await?.archives;
-        archives.retain(|archive| selection.selects(archive) && archive.time < before);
+        let mut archives = tree.repository.archives().await?;
+        archives.retain(|archive| selection.selects(archive) && archive.time <= before);
         tree.repository.remove_archives(&archives).await?;
         Ok(archives)
     }

@@ -91,6 +91,12 @@ fn every_json_output_is_what_its_schema_says() {
         let printed = instance.run(arguments).ok().json();
         conforms(name, &printed, &schemas[*name]);
     }
+    let mut history = instance.command(["agent", "history", "--json"]);
+    conforms(
+        "agent-history",
+        &Instance::finish(history.current_dir(instance.work().join("project"))).ok().json(),
+        &schemas["agent-history"],
+    );
     for line in instance.run(["logs", "busy", "--json"]).ok().stdout.lines() {
         conforms("logs", &serde_json::from_str(line).unwrap(), &schemas["logs"]);
     }
@@ -106,7 +112,7 @@ fn every_json_output_is_what_its_schema_says() {
     conforms("gc", &cleaned, &schemas["gc"]);
 
     let mut tried: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
-    tried.extend(["logs", "sandbox-status", "slots"]);
+    tried.extend(["agent-history", "logs", "sandbox-status", "slots"]);
     tried.sort_unstable();
     tried.dedup();
     assert_eq!(schemas.keys().collect::<Vec<_>>(), tried, "every schema is tried against a real output here");

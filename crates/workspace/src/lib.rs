@@ -59,8 +59,8 @@ mod worktrees_inside;
 mod written_files;
 
 pub use archive::{
-    Archive, ArchiveListing, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, ListedArchive,
-    Manifest, ManifestEntry, ManifestLeftOut, Refused, Restored, RestoredRef,
+    Archive, ArchiveOutcome, ArchiveReason, ArchiveSubject, EntryKind, ListedArchive, Manifest,
+    ManifestEntry, ManifestLeftOut, Refused, Restored, RestoredRef,
 };
 pub use artifacts::{ArtifactPath, Fingerprint, InvalidArtifact, Memory, Tracked, link_stays};
 pub use autorun::{Autorun, Runs, by_name};
@@ -76,7 +76,7 @@ pub use host_refs::HostRefs;
 pub use host_tree::HostTree;
 pub use large_files::LargeFilesReport;
 pub use lock::RepositoryLock;
-pub use nested::NestedArchive;
+pub use nested::{NestedArchive, NestedRepository};
 pub use pack::ReceiveError;
 pub use place::{NotUsable, Place};
 pub use progress::Progress;

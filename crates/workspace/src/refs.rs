@@ -240,6 +240,21 @@ pub(crate) fn component(name: &str) -> String {
     format!("{}%{:016x}", &text[..end], hasher.finish())
 }
 
+/// The name that a [`component`] was made from. One that was too long comes back as it stands.
+pub(crate) fn decode_component(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece.get(..2).and_then(|code| u8::from_str_radix(code, 16).ok());
+        let Some(byte) = code.filter(|_| piece.len() < 16 || text.len() <= LONGEST - 20) else {
+            return text.to_owned();
+        };
+        bytes.push(byte);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +342,7 @@ mod tests {
             let name = component(&path);
             prop_assert!(is_ref_name(&format!("refs/palisade/{name}")), "{name:?}");
             prop_assert!(!name.contains('/'), "{name:?}");
+            prop_assert_eq!(decode_component(&name), path);
         }
     }
 

@@ -133,9 +133,9 @@ async fn everything_in_an_archive_is_given_back() {
     scene.host("git gc -q --prune=now; echo mine > own");
     let root = palisade_core::HostPath::new(scene.path("host").canonicalize().unwrap()).unwrap();
     let repository = palisade_workspace::Repository::find(&scene.git(), &root).await.unwrap();
-    let listing = repository.archives().await.unwrap();
+    let archives = repository.archives().await.unwrap();
     let known = repository.host_refs(&scene.refs).await.unwrap();
-    let restored = repository.restore_archive(&listing.archives[0], &known).await.unwrap();
+    let restored = repository.restore_archive(&archives[0], &known).await.unwrap();
     let mut became: Vec<(String, Restored)> = restored
         .into_iter()
         .map(|entry| (entry.what.describe().replace(&scene.workspace(), "W"), entry.restored))
@@ -169,5 +169,5 @@ async fn everything_in_an_archive_is_given_back() {
     );
     // A second time there is nothing to make but entries of the stash.
     let known = repository.host_refs(&scene.refs).await.unwrap();
-    repository.restore_archive(&listing.archives[0], &known).await.unwrap();
+    repository.restore_archive(&archives[0], &known).await.unwrap();
 }

@@ -23,11 +23,11 @@ pub(super) fn page(root: &Command) -> String {
 pub(super) fn visible(command: &Command) -> Vec<&Command> {
     let mut found = Vec::new();
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        if command.has_subcommands() {
-            found.extend(visible(command));
-        } else {
+        // Some commands with subcommands do something by themselves, too.
+        if !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set() {
             found.push(command);
         }
+        found.extend(visible(command));
     }
     found
 }

@@ -32,7 +32,11 @@ fn outputs() -> Vec<Output> {
             "palisade agent log",
             "With `--sync`: every sync that moved something or failed, oldest first.",
         ),
-        output::<commands::agent::sync::Synced>("palisade agent sync", "What came home, branch by branch."),
+        output::<Vec<commands::agent::history::ListedAs>>(
+            "palisade agent history",
+            "Archives of agents' work, the oldest first.",
+        ),
+        output::<commands::agent::sync::Synced>("palisade agent sync", "What was synced, branch by branch."),
         output::<commands::init::check::Report>(
             "palisade init",
             "With `--check`: what the project's services need, and what of it is not declared.",

@@ -26,6 +26,70 @@ fn commits_of_a_nested_repository_survive_the_sandbox() {
 }
 
 #[test]
+fn archives_of_nested_repositories_are_listed_restored_and_pruned() {
+    let instance = clean_repository();
+    task(
+        &instance,
+        &[],
+        "git init -q 'sub/a b' && cd 'sub/a b' && echo deep > deep && git add -A && git commit -qm deep && echo loose > deep",
+    )
+    .ok();
+    instance.run(["agent", "rm", "--force", "box"]).ok();
+    let history = || instance.run(["agent", "history", "--json"]).ok().json();
+    let archive = history().as_array().unwrap().iter().find(|it| it["nested"] == "sub/a b").cloned().unwrap();
+    let command = |what: &str| {
+        let entry = archive["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["what"].as_str().unwrap().starts_with(what));
+        entry.unwrap_or_else(|| panic!("{archive:#}"))["command"].as_str().unwrap().replace("NAME", "brought")
+    };
+    // The printed commands work in a repository of the user's.
+    let fetch = (command("branch"), command("uncommitted"));
+    let files = host(
+        &instance,
+        &format!(
+            "git init -q -b own ../own && cd ../own && {} && git switch -q brought && cat deep && {} && cat deep",
+            fetch.0, fetch.1
+        ),
+    );
+    assert!(files.starts_with("deep\n") && files.trim_end().ends_with("loose"), "{files}");
+    assert!(instance.run(["agent", "history"]).ok().stdout.contains("box/1:sub/a b  "));
+    let restored = instance.run(["agent", "history", "restore", "box/1:sub/a b"]).ok().stderr;
+    let clone =
+        restored.lines().find_map(|line| line.split_once("working tree: ")).expect("how to clone it").1;
+    let subject = host(&instance, &format!("{clone} && git -C 'sub/a b' log --format=%s"));
+    assert_eq!(subject.trim_end(), "deep", "{restored}");
+    // What the user has made of it in the meantime keeps the bare repository; without that it goes with its last archive.
+    instance.run(["agent", "history", "prune", "--older-than", "0h"]).ok();
+    assert_eq!(history(), serde_json::json!([]));
+    let bare = archive["repository"].as_str().unwrap();
+    assert!(std::path::Path::new(bare).exists());
+}
+
+#[test]
+fn the_repository_of_a_nested_one_goes_with_its_last_archive() {
+    let instance = clean_repository();
+    task(
+        &instance,
+        &[],
+        "git init -q sub && cd sub && echo deep > deep && git add -A && git commit -qm deep",
+    )
+    .ok();
+    sync(&instance, &[], 7);
+    let listed = instance.run(["agent", "history", "--json"]).ok().json();
+    let bare =
+        listed.as_array().unwrap().iter().find_map(|it| it["repository"].as_str()).expect("it").to_owned();
+    assert!(std::path::Path::new(&bare).exists());
+    instance.run(["agent", "history", "prune", "--older-than", "1h"]).ok();
+    assert!(std::path::Path::new(&bare).exists(), "it is not that old");
+    let pruned = instance.run(["agent", "history", "prune", "--older-than", "0h"]).ok().stdout;
+    assert!(pruned.lines().any(|line| line == "box/1:sub"), "{pruned}");
+    assert!(!std::path::Path::new(&bare).exists());
+}
+
+#[test]
 fn commits_of_a_submodule_survive_the_sandbox() {
     let instance = clean_repository();
     host(

@@ -2,6 +2,7 @@
 
 use super::manifest::{FILE, Manifest};
 use crate::git::{GitError, Repository};
+use crate::nested::NestedRepository;
 use crate::refs::{ObjectId, SandboxRefs};
 use crate::transaction::{Expected, RefTransaction};
 use palisade_core::{SandboxId, printable};
@@ -9,6 +10,8 @@ use palisade_core::{SandboxId, printable};
 /// One archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedArchive {
+    /// The nested repository whose work it holds; `None` when it is of the main repository.
+    pub nested: Option<NestedRepository>,
     pub sandbox: SandboxId,
     pub number: u64,
     pub reference: String,
@@ -19,15 +22,42 @@ pub struct ListedArchive {
     pub manifest: Option<Manifest>,
 }
 
-/// Archives, the oldest first, and the refs beside them that are no archives.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ArchiveListing {
-    pub archives: Vec<ListedArchive>,
+impl ListedArchive {
+    /// The name by which people select it: `NAME/NUMBER`, with `:PATH` for a nested repository. `None` when the manifest
+    /// cannot be read.
+    pub fn short_name(&self) -> Option<String> {
+        let name = &self.manifest.as_ref()?.name;
+        Some(format!("{name}/{}{}", self.number, self.path_suffix()))
+    }
+
+    /// Whether a text names this archive: its short name, or its ref with or without `refs/palisade/archive/`.
+    pub fn is_named(&self, text: &str) -> bool {
+        let suffix = self.path_suffix();
+        let Some(plain) = text.strip_suffix(&suffix) else { return false };
+        let short = self.reference.trim_start_matches(SandboxRefs::ARCHIVES);
+        plain == self.reference || plain == short || self.short_name().as_deref() == Some(text)
+    }
+
+    fn path_suffix(&self) -> String {
+        self.nested.as_ref().map(|nested| format!(":{}", nested.path)).unwrap_or_default()
+    }
 }
 
 impl Repository {
-    /// All archives in this repository.
-    pub async fn archives(&self) -> Result<ArchiveListing, GitError> {
+    /// All archives of this repository and of the nested ones whose work it keeps, the oldest first.
+    pub async fn archives(&self) -> Result<Vec<ListedArchive>, GitError> {
+        let mut archives = self.own_archives().await?;
+        for nested in self.nested_repositories()? {
+            let own = self.bare(&nested.place).own_archives().await?;
+            archives.extend(
+                own.into_iter().map(|archive| ListedArchive { nested: Some(nested.clone()), ..archive }),
+            );
+        }
+        archives.sort_by(|a, b| (a.time, &a.sandbox, a.number).cmp(&(b.time, &b.sandbox, b.number)));
+        Ok(archives)
+    }
+
+    async fn own_archives(&self) -> Result<Vec<ListedArchive>, GitError> {
         let format = "--format=%(refname) %(objectname) %(committerdate:unix)";
         let list = self.git(["for-each-ref", format, SandboxRefs::ARCHIVES]).text().await?;
         let mut archives: Vec<ListedArchive> = list.lines().filter_map(parse).collect();
@@ -38,12 +68,25 @@ impl Repository {
         for archive in &mut archives {
             archive.manifest = contents.next().and_then(Manifest::parse);
         }
-        archives.sort_by(|a, b| (a.time, &a.sandbox, a.number).cmp(&(b.time, &b.sandbox, b.number)));
-        Ok(ArchiveListing { archives })
+        Ok(archives)
     }
 
-    /// Removes archives. What nothing else leads to is gone with git's next collection.
+    /// Removes archives. What nothing else leads to is gone with git's next collection. The bare repository of a nested
+    /// one is removed when no ref is left in it.
     pub async fn remove_archives(&self, archives: &[ListedArchive]) -> Result<(), GitError> {
+        let (own, mut rest): (Vec<_>, Vec<_>) = archives.iter().partition(|archive| archive.nested.is_none());
+        self.delete_archives(&own).await?;
+        while let Some(nested) = rest.first().and_then(|archive| archive.nested.clone()) {
+            let (here, others) =
+                rest.into_iter().partition(|archive| archive.nested.as_ref() == Some(&nested));
+            rest = others;
+            self.bare(&nested.place).delete_archives(&here).await?;
+            self.remove_nested_if_empty(&nested).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_archives(&self, archives: &[&ListedArchive]) -> Result<(), GitError> {
         let mut transaction = RefTransaction::default();
         for archive in archives {
             transaction.delete(&archive.reference, Expected::At(&archive.commit));
@@ -57,6 +100,7 @@ fn parse(line: &str) -> Option<ListedArchive> {
     let (reference, commit, time) = (words.next()?, words.next()?, words.next()?);
     let (sandbox, number) = reference.strip_prefix(SandboxRefs::ARCHIVES)?.split_once('/')?;
     Some(ListedArchive {
+        nested: None,
         sandbox: SandboxId::parse(sandbox).ok()?,
         number: number.parse().ok()?,
         reference: printable(reference),

@@ -11,6 +11,6 @@ mod restore;
 
 pub use create::{Archive, ArchiveOutcome, ArchiveSubject, Refused};
 pub(crate) use create::{HELD_OBJECT, files_name};
-pub use list::{ArchiveListing, ListedArchive};
+pub use list::ListedArchive;
 pub use manifest::{ArchiveReason, EntryKind, Manifest, ManifestEntry, ManifestLeftOut};
 pub use restore::{Restored, RestoredRef};

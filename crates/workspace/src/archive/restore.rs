@@ -28,7 +28,8 @@ pub enum Restored {
 }
 
 impl Repository {
-    /// Restores the entries of an archive. What has no free name of its own gets one below `palisade/<name>/`.
+    /// Restores the entries of an archive that lies in this repository. What has no free name of its own gets one below
+    /// `palisade/<name>/`. A bare repository has no stash: there, stash entries become branches.
     pub async fn restore_archive(
         &self,
         archive: &ListedArchive,
@@ -40,7 +41,11 @@ impl Repository {
         let mut restored = Vec::new();
         let mut stashes = Vec::new();
         for (number, ManifestEntry { kind, id }) in manifest.entries.iter().enumerate() {
+            let other = format!("{prefix}/{number}");
             let became = match kind {
+                EntryKind::Stash { .. } | EntryKind::Snapshot { .. } if archive.nested.is_some() => {
+                    restore_branch(None, id, known, &other, &mut transaction)
+                }
                 EntryKind::Stash { message, .. } => {
                     stashes.push((id, message.clone()));
                     Restored::Stash
@@ -55,7 +60,6 @@ impl Repository {
                     self.restore_tag(archive, name, id, known, &prefix, &mut transaction).await?
                 }
                 EntryKind::Ref { .. } | EntryKind::Tip { .. } => {
-                    let other = format!("{prefix}/{number}");
                     self.make_archived_tag(archive.commit.as_str(), id).await?;
                     match (self.commit_if_any(id.as_str()).await?, kind) {
                         (Some(commit), EntryKind::Ref { name }) => {

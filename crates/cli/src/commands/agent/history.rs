@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::ArchiveSelection;
-use palisade_core::{printable, time};
-use palisade_workspace::{EntryKind, ListedArchive, Restored, RestoredRef};
+use palisade_core::{printable, shell, time};
+use palisade_workspace::{EntryKind, ListedArchive, NestedRepository, Restored, RestoredRef};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Make branches, tags and stash entries of what an archive holds; no file is touched
     Restore {
-        /// As the list shows it: NAME/NUMBER, or the ref itself
+        /// As the list shows it: NAME/NUMBER, NAME/NUMBER:PATH for a nested repository, or the ref itself
         archive: String,
     },
     /// Delete archives that are older than a time
@@ -58,6 +58,10 @@ fn age(text: &str) -> Result<Duration, String> {
 pub(crate) struct ListedAs {
     /// The ref.
     archive: String,
+    /// The path in the workspace of the nested repository whose work it holds; null for the main repository.
+    nested: Option<String>,
+    /// The bare repository that the ref lies in; null for your own.
+    repository: Option<String>,
     commit: String,
     sandbox: String,
     /// The sandbox's name; null when the archive is of a newer version.
@@ -88,11 +92,13 @@ impl ListedAs {
         let entries = entries.map(|entry| ListedEntry {
             what: printable(&entry.kind.describe()),
             commit: entry.id.to_string(),
-            command: command(&entry.kind, entry.id.as_str()),
+            command: command(&entry.kind, entry.id.as_str(), archive.nested.as_ref()),
         });
         let left_out = manifest.into_iter().flat_map(|manifest| &manifest.left_out);
         Self {
             archive: archive.reference.clone(),
+            nested: archive.nested.as_ref().map(|nested| printable(&nested.path)),
+            repository: archive.nested.as_ref().map(|nested| nested.place.to_string()),
             commit: archive.commit.to_string(),
             sandbox: archive.sandbox.to_string(),
             name: manifest.map(|manifest| manifest.name.to_string()),
@@ -103,24 +109,24 @@ impl ListedAs {
             left_out: left_out.map(|left_out| printable(&left_out.path)).collect(),
         }
     }
-
-    /// The short name that `restore` takes.
-    fn short(&self) -> String {
-        let number = self.archive.rsplit('/').next().unwrap_or_default();
-        match &self.name {
-            Some(name) => format!("{name}/{number}"),
-            None => self.archive.clone(),
-        }
-    }
 }
 
-/// The git command that brings one entry back.
-fn command(kind: &EntryKind, id: &str) -> String {
-    match kind {
-        EntryKind::Stash { .. } | EntryKind::Snapshot { .. } => format!("git stash apply {id}"),
-        EntryKind::Replaced { .. } => format!("git show {id}"),
-        EntryKind::Ref { name } if name.starts_with("refs/tags/") => format!("git tag NAME {id}"),
-        EntryKind::Ref { .. } | EntryKind::Tip { .. } => format!("git branch NAME {id}"),
+/// The git command that brings one entry back; of a nested repository, into the repository in which it is run.
+fn command(kind: &EntryKind, id: &str, nested: Option<&NestedRepository>) -> String {
+    let is_tag = matches!(kind, EntryKind::Ref { name } if name.starts_with("refs/tags/"));
+    let quoted = nested.map(|nested| shell::shown(nested.place.as_path().as_os_str()));
+    match (kind, quoted) {
+        (EntryKind::Replaced { .. }, None) => format!("git show {id}"),
+        (EntryKind::Replaced { .. }, Some(place)) => format!("git -C {place} show {id}"),
+        (EntryKind::Stash { .. } | EntryKind::Snapshot { .. }, None) => format!("git stash apply {id}"),
+        (EntryKind::Stash { .. } | EntryKind::Snapshot { .. }, Some(place)) => {
+            format!("git fetch {place} {id} && git stash apply {id}")
+        }
+        (_, None) if is_tag => format!("git tag NAME {id}"),
+        (_, None) => format!("git branch NAME {id}"),
+        (_, Some(place)) => {
+            format!("git fetch {place} {id}:refs/{}/NAME", if is_tag { "tags" } else { "heads" })
+        }
     }
 }
 
@@ -134,17 +140,20 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     match &arguments.command {
         None => {
             let archives = service.history(&directory, &selection(&arguments.name)).await?;
-            let listed: Vec<ListedAs> = archives.iter().map(ListedAs::new).collect();
             if arguments.json {
-                output::json(&listed)?;
+                output::json(&archives.iter().map(ListedAs::new).collect::<Vec<_>>())?;
             } else {
-                print(&listed)?;
+                print(&archives)?;
             }
         }
         Some(Command::Restore { archive }) => {
-            let (_, restored) = service.restore(&directory, archive).await?;
+            let (archive, restored) = service.restore(&directory, archive).await?;
             for entry in &restored {
                 output::note(&describe(entry));
+            }
+            if let Some(NestedRepository { path, place }) = &archive.nested {
+                let (place, path) = (shell::shown(place.as_path().as_os_str()), shell::shown(path.as_ref()));
+                output::note(&format!("  bring it into your working tree: git clone {place} {path}"));
             }
         }
         Some(Command::Prune { name, older_than }) => {
@@ -152,7 +161,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
                 crate::context::now() / 1000 - i64::try_from(older_than.as_secs()).unwrap_or(i64::MAX);
             let pruned = service.prune(&directory, &selection(name), before).await?;
             for archive in &pruned {
-                output::data(&format!("{}\n", archive.reference))?;
+                output::data(&format!("{}\n", label(archive)))?;
             }
             if pruned.is_empty() {
                 output::note("no archive is that old");
@@ -162,24 +171,30 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     Ok(OK)
 }
 
-fn print(listed: &[ListedAs]) -> Result<(), Failure> {
-    if listed.is_empty() {
+/// What `restore` takes.
+fn label(archive: &ListedArchive) -> String {
+    printable(&archive.short_name().unwrap_or_else(|| archive.reference.clone()))
+}
+
+fn print(archives: &[ListedArchive]) -> Result<(), Failure> {
+    if archives.is_empty() {
         output::note("there are no archives in this repository");
         return Ok(());
     }
     let mut text = String::new();
-    for archive in listed {
+    for archive in archives {
+        let listed = ListedAs::new(archive);
         text += &format!(
             "{}  {}  {} ({})\n",
-            archive.short(),
-            time::utc(archive.time.saturating_mul(1000)),
-            archive.reason.unwrap_or("of a newer version"),
-            archive.agent.as_deref().unwrap_or("-"),
+            label(archive),
+            time::utc(listed.time.saturating_mul(1000)),
+            listed.reason.unwrap_or("of a newer version"),
+            listed.agent.as_deref().unwrap_or("-"),
         );
-        for entry in &archive.entries {
+        for entry in &listed.entries {
             text += &format!("  {}\n    {}\n", entry.what, entry.command);
         }
-        for path in &archive.left_out {
+        for path in &listed.left_out {
             text += &format!("  not archived: {path}\n");
         }
     }
