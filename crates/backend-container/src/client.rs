@@ -142,8 +142,8 @@ impl Client {
         .await
     }
 
-    /// Asks about containers. Podman has a state of its own between the end of one and its being put in order, which
-    /// nobody else knows; it is waited for.
+    /// Asks about containers. Around the end of one, Podman answers with a state of its own, or fails to look at a process
+    /// that is gone; it is asked again.
     pub(crate) async fn look<T, F>(&self, what: &str, ask: impl Fn(Docker) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Error>>,
@@ -151,7 +151,7 @@ impl Client {
         let deadline = tokio::time::Instant::now() + self.quick();
         loop {
             match self.call(what, self.quick(), &ask).await {
-                Err(Failure::Garbled(_)) if tokio::time::Instant::now() < deadline => {
+                Err(Failure::Unclear(_)) if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 other => return other,

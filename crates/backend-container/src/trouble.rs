@@ -12,8 +12,9 @@ pub(crate) enum Failure {
     Missing(BackendError),
     /// The name is taken, or the thing is in use.
     Conflict(BackendError),
-    /// The answer is not of a form that we know.
-    Garbled(BackendError),
+    /// The answer says nothing about the thing: its form is not known, or the engine looked at a process of the container's
+    /// while that ended. Worth asking again.
+    Unclear(BackendError),
     Trouble(BackendError),
 }
 
@@ -22,7 +23,7 @@ impl From<Failure> for BackendError {
         match failure {
             Failure::Missing(error)
             | Failure::Conflict(error)
-            | Failure::Garbled(error)
+            | Failure::Unclear(error)
             | Failure::Trouble(error) => error,
         }
     }
@@ -87,7 +88,7 @@ impl Engine<'_> {
             Error::RequestTimeoutError => {
                 Failure::Trouble(self.silent(what, crate::client::LONGEST.as_secs()))
             }
-            Error::JsonDataError { message, .. } => Failure::Garbled(BackendError::EngineRefused {
+            Error::JsonDataError { message, .. } => Failure::Unclear(BackendError::EngineRefused {
                 engine: self.method,
                 what: what.into(),
                 reason: format!("its answer is not understood: {}", printable(message)),
@@ -117,15 +118,18 @@ impl Engine<'_> {
             what: what.into(),
             reason: printable(message.trim()),
         };
-        let in_use = ["already in use", "volume is being used", "container state improper"]
-            .iter()
-            .any(|words| message.contains(words));
+        let says = |all: &[&str]| all.iter().any(|words| message.contains(words));
+        let in_use = says(&["already in use", "volume is being used", "container state improper"]);
+        let is_missing = says(&["no such container", "no such volume", "no such image", "no such object"]);
+        // Seen as "read /proc/4711/cgroup: no such process": the container is there, and has just ended.
+        let has_just_ended = message.contains("/proc/") && says(&["no such process", "no such file"]);
         match status {
             404 => Failure::Missing(error),
             409 => Failure::Conflict(error),
             // Podman gives no code of its own to these.
             500 if in_use => Failure::Conflict(error),
-            500 if message.contains("no such") => Failure::Missing(error),
+            500 if is_missing => Failure::Missing(error),
+            500 if has_just_ended => Failure::Unclear(error),
             _ => Failure::Trouble(error),
         }
     }
@@ -198,6 +202,12 @@ mod tests {
         assert!(matches!(failure(answer(404, "No such container: x")), Failure::Missing(_)));
         assert!(matches!(failure(answer(409, "the name is already in use")), Failure::Conflict(_)));
         assert!(matches!(failure(answer(500, "volume is being used by 1")), Failure::Conflict(_)));
+        assert!(matches!(failure(answer(500, "no such container")), Failure::Missing(_)));
+        // Podman has looked at a process of the container's while it ended. The container is not missing.
+        let ended = "read /proc/16099/cgroup: no such process";
+        assert!(matches!(failure(answer(500, ended)), Failure::Unclear(_)));
+        let file = "open /var/lib/x/config.json: no such file or directory";
+        assert!(matches!(failure(answer(500, file)), Failure::Trouble(_)));
         assert_eq!(
             told(failure(answer(500, "write /x: no space left on device"))),
             (
