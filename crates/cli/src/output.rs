@@ -1,9 +1,23 @@
 //! The only place that writes: data to stdout, everything else to stderr. Colour only on a terminal.
-#![allow(clippy::print_stderr, reason = "this is the one way to the user's screen")]
 
 use crate::Failure;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+
+/// Writes to stderr. Where that fails there is no way left to say so; `eprintln!` would end the program with a panic.
+macro_rules! write_text {
+    ($($piece:tt)*) => {{
+        let _ = write!(std::io::stderr().lock(), $($piece)*);
+    }};
+}
+
+/// As [`write_text!`], with the end of a line. One write, so that lines of other programs do not come in between.
+macro_rules! write_line {
+    ($($piece:tt)*) => {{
+        let line = format!($($piece)*) + "\n";
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }};
+}
 
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
@@ -35,34 +49,34 @@ fn label(colour: &str, text: &str) -> String {
 }
 
 pub(crate) fn error(message: &str, causes: &[String], details: &[String], hints: &[String]) {
-    eprintln!("{} {message}", label("1;31", "error:"));
+    write_line!("{} {message}", label("1;31", "error:"));
     for cause in causes {
-        eprintln!("  {} {cause}", label("31", "cause:"));
+        write_line!("  {} {cause}", label("31", "cause:"));
     }
     for detail in details {
-        eprintln!("{detail}");
+        write_line!("{detail}");
     }
     for hint in hints {
-        eprintln!("{} {hint}", label("1;36", "hint:"));
+        write_line!("{} {hint}", label("1;36", "hint:"));
     }
 }
 
 pub(crate) fn warning(message: &str) {
-    eprintln!("{} {message}", label("1;33", "warning:"));
+    write_line!("{} {message}", label("1;33", "warning:"));
 }
 
 pub(crate) fn note(message: &str) {
-    eprintln!("{message}");
+    write_line!("{message}");
 }
 
 /// A question, whose answer is typed behind it.
 pub(crate) fn prompt(question: &str) {
-    eprint!("{question}");
+    write_text!("{question}");
 }
 
 /// A line that the next one of its kind replaces.
 pub(crate) fn moving(message: &str) {
-    eprint!("\r\x1b[K{message}");
+    write_text!("\r\x1b[K{message}");
 }
 
 /// Data for whoever reads stdout. A reader that has gone away is not an error worth telling.

@@ -104,7 +104,7 @@ pub(crate) async fn attend_until(
     let signals = tokio::spawn(signals.forward(sender.clone(), tty));
     let mut writer = None;
     let mut overdue = std::pin::pin!(overdue);
-    let end = loop {
+    let mut end = loop {
         let event = tokio::select! {
             event = receiver.next() => event,
             failure = &mut overdue => break Err(failure),
@@ -128,8 +128,8 @@ pub(crate) async fn attend_until(
     if let Some(typing) = typing {
         typing.abort();
     }
-    if let Some(writer) = writer {
-        writer.finish();
+    if let Some(Err(error)) = writer.map(Writer::finish) {
+        end = Err(Failure::failed("io", format!("cannot write the command's output: {error}")));
     }
     drop(raw);
     end

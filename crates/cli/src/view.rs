@@ -70,7 +70,8 @@ pub(crate) async fn view(
     typing.abort();
     telling.abort();
     match left {
-        Ok(Left::Ended(_)) | Err(_) => writer.finish(),
+        // The session's end counts for more than a terminal that could not show the last of it.
+        Ok(Left::Ended(_)) | Err(_) => drop(writer.finish()),
         Ok(Left::Detached | Left::Told(_)) => drop(writer.abandon()),
     }
     drop(raw);

@@ -2,7 +2,7 @@
 //! command and nothing else.
 
 use palisade_protocol::Channel;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Writer {
     pieces: mpsc::Sender<(Channel, Vec<u8>)>,
     abandoned: Arc<AtomicBool>,
-    /// Closed when the thread has ended.
-    done: std::sync::mpsc::Receiver<()>,
+    /// The error that ended the thread; closed when it has ended.
+    done: std::sync::mpsc::Receiver<io::Error>,
 }
 
 impl Writer {
@@ -28,7 +28,7 @@ impl Writer {
         let (ended, done) = std::sync::mpsc::channel();
         let given_up = Arc::clone(&abandoned);
         let write = move || {
-            let _ended = ended;
+            let ended = ended;
             while let Some((channel, bytes)) = received.blocking_recv() {
                 if given_up.load(Ordering::Relaxed) {
                     return;
@@ -40,8 +40,11 @@ impl Writer {
                     }
                     Channel::Error => std::io::stderr().lock().write_all(&bytes),
                 };
-                if written.is_err() && channel == Channel::Main {
-                    return;
+                match written {
+                    // A command goes on without a reader of its errors, as it would in a pipeline.
+                    Err(error) if channel == Channel::Error && error.kind() == ErrorKind::BrokenPipe => {}
+                    Err(error) => return drop(ended.send(error)),
+                    Ok(()) => {}
                 }
             }
         };
@@ -50,22 +53,25 @@ impl Writer {
         Self { pieces, abandoned, done }
     }
 
-    /// Whether there is still somebody to write for.
+    /// False when nothing can be written any more; [`Writer::finish`] says why.
     pub(crate) async fn write(&self, channel: Channel, bytes: Vec<u8>) -> bool {
         self.pieces.send((channel, bytes)).await.is_ok()
     }
 
-    /// Waits until everything is written.
-    pub(crate) fn finish(self) {
+    /// Waits until everything is written. A reader that has gone away is not an error.
+    pub(crate) fn finish(self) -> io::Result<()> {
         drop(self.pieces);
-        // Nothing is ever sent: the error is the end of the thread.
-        let _ = self.done.recv();
+        // The channel is closed without an error when all of it was written.
+        match self.done.recv() {
+            Ok(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves out what is not written yet. False when our reader takes nothing, so that the thread is stuck.
     pub(crate) fn abandon(self) -> bool {
         self.abandoned.store(true, Ordering::Relaxed);
         drop(self.pieces);
-        self.done.recv_timeout(PATIENCE) != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        !matches!(self.done.recv_timeout(PATIENCE), Err(std::sync::mpsc::RecvTimeoutError::Timeout))
     }
 }

@@ -11,6 +11,7 @@ struct Process {
     pid: i32,
     parent: i32,
     session: i32,
+    has_terminal: bool,
 }
 
 /// Living processes; zombies have nothing left to kill.
@@ -32,7 +33,7 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     parse(pid, &String::from_utf8_lossy(&stat)).map(|process| process.parent)
 }
 
-/// `pid (name) state parent group session …`, where the name may hold parentheses and blanks.
+/// `pid (name) state parent group session terminal …`, where the name may hold parentheses and blanks.
 fn parse(pid: i32, stat: &str) -> Option<Process> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     if matches!(fields.next()?, "Z" | "X") {
@@ -40,7 +41,8 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
     }
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
-    Some(Process { pid, parent, session })
+    let has_terminal = fields.next()? != "0";
+    Some(Process { pid, parent, session, has_terminal })
 }
 
 /// Sends signals to the session that a living child leads.
@@ -114,6 +116,22 @@ impl Household {
         }
     }
 
+    /// Tells all who have a terminal that it is gone. An interactive shell ignores a request to end, and heeds this.
+    pub(crate) fn hang_up(self) {
+        let members = match self {
+            Household::Everybody => None,
+            Household::Descendants(own) => Some(descendants(own)),
+        };
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        for Process { pid, .. } in
+            all().into_iter().filter(|process| process.has_terminal && process.pid != own)
+        {
+            if members.as_ref().is_none_or(|members| members.contains(&pid)) {
+                let _ = system::kill(pid, libc::SIGHUP);
+            }
+        }
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         match self {
             Household::Everybody => system::kill(-1, 0).is_err(),
@@ -144,6 +162,7 @@ mod tests {
     fn a_name_made_to_confuse_is_read_as_a_name() {
         let process = parse(7, "7 (a) Z 1 (b) S 3 4 5 0 -1").unwrap();
         assert_eq!((process.pid, process.parent, process.session), (7, 3, 5));
+        assert!(!process.has_terminal && parse(7, "7 (sh) S 3 4 5 34816 -1").unwrap().has_terminal);
         assert!(parse(7, "7 (gone) Z 3 4 5 0").is_none());
         assert!(parse(7, "").is_none());
     }

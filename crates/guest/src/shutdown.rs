@@ -22,6 +22,7 @@ impl Shutdown {
         // A grace beyond what the clock can say is as good as a day.
         let kill_at = now.checked_add(grace).unwrap_or(now + Duration::from_secs(86_400));
         household.signal(libc::SIGTERM);
+        household.hang_up();
         // A stopped process would not notice.
         household.signal(libc::SIGCONT);
         Self { household, kill_at, give_up_at: kill_at + KILLED }

@@ -14,7 +14,34 @@ contracts!(
     a_signal_to_the_client_reaches_the_command,
     a_stopped_sandbox_takes_no_commands,
     a_sandbox_is_found_by_its_id_too,
+    output_that_cannot_be_written_is_a_failure,
 );
+
+fn output_that_cannot_be_written_is_a_failure(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.started("box");
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+    // The first ends before its output is written, the second would never end.
+    for script in ["echo lost", "yes"] {
+        for words in [&["exec", "box"][..], &["run"]] {
+            let words = [words, &["--", "sh", "-c", script]].concat();
+            let ended = Instance::finish(instance.command(&words).stdout(full()));
+            let error = "error: cannot write the command's output: No space left on device (os error 28)\n";
+            assert!(ended.stderr.ends_with(error), "{words:?}: {}", ended.stderr);
+            assert_eq!(ended.code, 1, "{words:?}");
+        }
+    }
+    let words = ["exec", "box", "--", "sh", "-c", "echo kept; echo lost >&2"];
+    let ended = Instance::finish(instance.command(words).stderr(full()));
+    assert_eq!((ended.stdout.as_str(), ended.code), ("kept\n", 1));
+    // A reader that goes away is as in any pipeline.
+    let piped = format!("{} exec box -- yes | head -n 1", palisade_testing::palisade_binary().display());
+    let command = instance.command([""; 0]);
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut shell = std::process::Command::new("bash");
+    let ended = Instance::finish(shell.args(["-c", &piped]).env_clear().envs(variables));
+    assert_eq!(ended, outcome("y\n", "", 0));
+}
 
 fn the_end_of_a_command_is_told_exactly(method: &'static str) {
     let instance = Instance::with_method(method);

@@ -7,6 +7,7 @@ contracts!(
     the_states_follow_the_verbs_and_the_verbs_can_be_repeated,
     home_and_workspace_survive_a_stop,
     a_stop_lets_processes_finish,
+    a_stop_does_not_wait_for_an_idle_shell,
     a_stop_ends_what_ignores_it,
     a_running_sandbox_is_removed_only_by_force,
     rm_removes_what_it_can_and_tells_the_rest,
@@ -72,6 +73,18 @@ fn a_stop_lets_processes_finish(method: &'static str) {
     instance.run(["stop", "box", "--grace", "30"]).ok();
     instance.run(["start", "box"]).ok();
     assert_eq!(instance.shell("box", "cat tidied"), outcome("tidied\n", "", 0));
+}
+
+/// An interactive shell ignores a request to end; that its terminal is gone it heeds.
+fn a_stop_does_not_wait_for_an_idle_shell(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.started("box");
+    instance.shell("box", "echo 'touch ready' > $HOME/.bashrc").ok();
+    instance.run(["exec", "box", "--session", "idle", "--detach", "--", "bash", "-i"]).ok();
+    eventually("the shell is ready", || instance.shell("box", "test -e ready").code == 0);
+    let begun = std::time::Instant::now();
+    instance.run(["stop", "box", "--grace", "60"]).ok();
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
 
 fn a_stop_ends_what_ignores_it(method: &'static str) {
