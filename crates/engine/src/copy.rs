@@ -15,6 +15,7 @@ use palisade_protocol::client::{Client, StreamEvent, StreamReceiver, StreamSende
 use palisade_protocol::{Channel, Exit, Open, Refusal as Refused, RefusalCode};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -35,6 +36,13 @@ pub struct CopyReport {
     pub left_out: u64,
 }
 
+impl CopyReport {
+    /// Whether nothing was left out.
+    pub fn is_complete(&self) -> bool {
+        self.left_out == 0 && self.skipped.is_empty()
+    }
+}
+
 /// Something that was not copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -48,27 +56,56 @@ pub struct Skipped {
 /// other target is the new name. A source that ends in `/.` means the directory's contents.
 pub async fn copy_in(client: &Client, source: &Path, target: &str) -> Result<CopyReport, EngineError> {
     let failed = |reason: String| EngineError::Copy { path: source.display().to_string(), reason };
-    std::fs::symlink_metadata(source).map_err(|error| failed(error.to_string()))?;
+    let opened = pack::Source::open(source).map_err(|error| failed(error.to_string()))?;
     let contents = source.as_os_str().as_bytes().ends_with(b"/.") || source == Path::new(".");
     let named =
         if contents { OsString::from(".") } else { source.file_name().unwrap_or(OsStr::new(".")).to_owned() };
+    let (streams, name) = open_target(client, target, Some(named)).await?;
+    send(streams, target, &failed, move |writer| pack::pack(opened, &name, writer)).await
+}
+
+/// Copies the content of an open file into the sandbox. The target is its name, in a directory that must exist.
+pub async fn copy_in_file(client: &Client, file: File, target: &str) -> Result<CopyReport, EngineError> {
+    let failed = |reason: String| EngineError::Copy { path: printable(target), reason };
+    let (streams, name) = open_target(client, target, None).await?;
+    send(streams, target, &failed, move |writer| pack::pack_file(file, &name, writer)).await
+}
+
+/// Opens the directory that a copy goes to, and the name that it gets there. A target that is a directory receives it
+/// under its own name, where it has one.
+async fn open_target(
+    client: &Client,
+    target: &str,
+    own_name: Option<OsString>,
+) -> Result<(Streams, OsString), EngineError> {
     let trimmed = if target.len() > 1 { target.trim_end_matches('/') } else { target };
-    let (streams, name) = match open_in(client, trimmed).await? {
-        Ok(streams) => (streams, named),
-        // Not a directory that exists, so it is the new name, in a directory that must.
-        Err(_) => {
-            let (parent, name) = trimmed.rsplit_once('/').unwrap_or((".", trimmed));
-            let parent = if parent.is_empty() { "/" } else { parent };
-            match open_in(client, parent).await? {
-                Ok(streams) => (streams, OsString::from(name)),
-                Err(refusal) => return Err(refused(target, &refusal)),
-            }
+    let directory = open_in(client, trimmed).await?;
+    match (directory, own_name) {
+        (Ok(streams), Some(name)) => return Ok((streams, name)),
+        (Ok(_), None) => {
+            let reason = "is a directory in the sandbox; name a file in it".into();
+            return Err(EngineError::Copy { path: printable(target), reason });
         }
-    };
-    let (sender, mut receiver) = streams;
+        // Not a directory that exists, so it is the new name, in a directory that must.
+        (Err(_), _) => {}
+    }
+    let (parent, name) = trimmed.rsplit_once('/').unwrap_or((".", trimmed));
+    let parent = if parent.is_empty() { "/" } else { parent };
+    match open_in(client, parent).await? {
+        Ok(streams) => Ok((streams, OsString::from(name))),
+        Err(refusal) => Err(refused(target, &refusal)),
+    }
+}
+
+/// Sends what `pack` writes, and waits until the sandbox has all of it.
+async fn send(
+    (sender, mut receiver): Streams,
+    target: &str,
+    failed: &dyn Fn(String) -> EngineError,
+    pack: impl FnOnce(pipe::PipeWriter) -> std::io::Result<CopyReport> + Send + 'static,
+) -> Result<CopyReport, EngineError> {
     let (writer, mut chunks) = pipe::writer();
-    let tree = source.to_owned();
-    let packing = tokio::task::spawn_blocking(move || pack::pack(&tree, &name, writer));
+    let packing = tokio::task::spawn_blocking(move || pack(writer));
     let feed = async {
         while let Some(chunk) = chunks.recv().await {
             // A guest that has given up says why on its own stream.
@@ -124,7 +161,8 @@ pub async fn copy_out(
     let source = source.trim_end_matches("/.");
     let (place, top) = destination(target, contents)?;
     let path = if source.is_empty() { "/" } else { source };
-    let landing = Landing::new(place, top, limits, Anything);
+    let reception = Anything { top: top.names() };
+    let landing = Landing::new(place, top, limits, reception);
     let (landing, received) = receive(client, path.as_bytes(), landing, |_| {}).await?;
     let failed = |reason: String| EngineError::Copy { path: printable(source), reason };
     let mut report = landing.report;
@@ -157,6 +195,37 @@ pub async fn receive<R: Reception + 'static>(
     mut landing: Landing<R>,
     mut watch: impl FnMut(&Tally),
 ) -> Result<(Landing<R>, Received), EngineError> {
+    let tally = std::sync::Arc::clone(&landing.tally);
+    let take = move |reader| {
+        extract(reader, &mut landing)?;
+        Ok(landing)
+    };
+    receive_stream(client, path, take, || watch(&tally)).await
+}
+
+/// Writes the content of a plain file in the sandbox to `sink`.
+pub async fn read_file(
+    client: &Client,
+    path: &str,
+    sink: impl std::io::Write + Send + 'static,
+    limits: CopyLimits,
+) -> Result<CopyReport, EngineError> {
+    let take = move |reader| extract::read_file(reader, sink, limits);
+    match receive_stream(client, path.as_bytes(), take, || ()).await? {
+        (report, Received::Whole { .. }) => Ok(report),
+        (_, Received::InPart { said }) => {
+            Err(EngineError::Copy { path: printable(path), reason: complaint(said.join("\n").as_bytes()) })
+        }
+    }
+}
+
+/// Hands the tar stream of the tree at `path` to `take`.
+async fn receive_stream<T: Send + 'static>(
+    client: &Client,
+    path: &[u8],
+    take: impl FnOnce(pipe::PipeReader) -> Result<T, CopyStop> + Send + 'static,
+    mut watch: impl FnMut(),
+) -> Result<(T, Received), EngineError> {
     let shown = printable(&String::from_utf8_lossy(path));
     let failed = |reason: &str| EngineError::Copy { path: shown.clone(), reason: reason.into() };
     let (_sender, mut receiver) = client.open(Open::TarOut { path: path.to_vec() }).await?;
@@ -166,11 +235,7 @@ pub async fn receive<R: Reception + 'static>(
         _ => return Err(failed("the sandbox ended the copy")),
     }
     let (reader, chunks) = pipe::reader();
-    let tally = std::sync::Arc::clone(&landing.tally);
-    let extracting = tokio::task::spawn_blocking(move || {
-        extract(reader, &mut landing)?;
-        Ok::<_, CopyStop>(landing)
-    });
+    let taking = tokio::task::spawn_blocking(move || take(reader));
     let mut said = Vec::new();
     let mut exit = None;
     while let Some(event) = next(&mut receiver, &shown).await? {
@@ -180,7 +245,7 @@ pub async fn receive<R: Reception + 'static>(
                 if chunks.send(bytes).await.is_err() {
                     break;
                 }
-                watch(&tally);
+                watch();
             }
             StreamEvent::Data { channel: Channel::Error, bytes } => remember(&mut said, &bytes),
             StreamEvent::Exit(code) => exit = Some(code),
@@ -188,14 +253,14 @@ pub async fn receive<R: Reception + 'static>(
         }
     }
     drop(chunks);
-    let landing = extracting.await.map_err(|error| failed(&error.to_string()))?;
-    let landing = landing.map_err(|stop| stop.told(&shown))?;
+    let taken = taking.await.map_err(|error| failed(&error.to_string()))?;
+    let taken = taken.map_err(|stop| stop.told(&shown))?;
     let said = String::from_utf8_lossy(&said).lines().map(printable).collect();
     let received = match exit {
         Some(Exit::Code(0)) => Received::Whole { said },
         _ => Received::InPart { said },
     };
-    Ok((landing, received))
+    Ok((taken, received))
 }
 
 /// What comes next, if it comes before long.

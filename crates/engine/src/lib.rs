@@ -42,7 +42,7 @@ pub mod wrapper;
 pub use adoption::UnrecordedSandbox;
 pub use copy::{
     Anything, Arrived, CopyLimits, CopyReport, CopyStop, Fate, Landing, Received, Reception, Refusal,
-    Skipped, Tally, Top, copy_in, copy_out, extract, receive,
+    Skipped, Tally, Top, copy_in, copy_in_file, copy_out, extract, read_file, receive,
 };
 pub use create::CreateRequest;
 pub use egress_news::EgressNews;

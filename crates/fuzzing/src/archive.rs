@@ -80,7 +80,8 @@ pub fn check(input: &[u8]) {
 fn on_the_host(bytes: &[u8], options: &Options) {
     let scene = Scene::set();
     let place = std::fs::File::open(scene.place()).unwrap();
-    let mut landing = Landing::new(place, options.top.clone(), CopyLimits::NONE, Anything);
+    let mut landing =
+        Landing::new(place, options.top.clone(), CopyLimits::NONE, Anything { top: options.top.names() });
     let outcome = extract(stream(bytes, options), &mut landing);
     scene.assert_outside_untouched();
     let sent = bytes.len() as u64 + options.tail;

@@ -4,7 +4,7 @@
 //! prepared or swapped meanwhile. A file appears under its name only when it is whole.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -40,6 +40,27 @@ pub enum Found {
     Link(OsString),
     /// A directory, or something that is neither.
     Other,
+}
+
+/// Whether a link stays in a tree: its target is relative, and climbs only at its beginning and no higher than the
+/// tree's top, which has the first `top` names of the link's own path. Then it leads to something of the tree, also by way
+/// of other links that stay.
+pub fn link_stays(top: usize, link: &Path, target: &Path) -> bool {
+    use std::path::Component;
+    let depth = link.components().count();
+    let Some(mut climb) = depth.checked_sub(top + 1) else { return false };
+    let mut named = false;
+    for component in target.components() {
+        match component {
+            Component::Normal(_) => named = true,
+            Component::CurDir => {}
+            // Behind a name it would climb from wherever that leads.
+            Component::ParentDir if named || climb == 0 => return false,
+            Component::ParentDir => climb -= 1,
+            Component::RootDir | Component::Prefix(_) => return false,
+        }
+    }
+    !target.as_os_str().is_empty()
 }
 
 /// The directory at the top, whose own path is trusted.
@@ -137,6 +158,11 @@ impl<'a> Fresh<'a> {
         &mut self.file
     }
 
+    /// Sets when it was last changed, in Unix seconds.
+    pub fn set_time(&self, seconds: u64) -> rustix::io::Result<()> {
+        set_time(&self.file, seconds)
+    }
+
     /// Gives it its permissions, without any that reach beyond them, and its name.
     pub fn place(mut self, name: &OsStr, mode: u32, standing: Standing) -> rustix::io::Result<()> {
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777))?;
@@ -168,6 +194,20 @@ impl Drop for Fresh<'_> {
             let _ = rustix::fs::unlinkat(self.parent, passing.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// A file without a name, which is gone when it is closed.
+pub fn unnamed_file(directory: &Path) -> io::Result<File> {
+    let parent = root(directory)?;
+    Fresh::make(parent.as_fd())?.file().try_clone()
+}
+
+/// Sets when an open file or directory was last changed, in Unix seconds. A time that no clock has is left alone.
+pub fn set_time(file: impl AsFd, seconds: u64) -> rustix::io::Result<()> {
+    let Ok(tv_sec) = i64::try_from(seconds) else { return Ok(()) };
+    let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: Timespec { tv_sec, tv_nsec: 0 } };
+    rustix::fs::futimens(file, &times)
 }
 
 /// Makes a link, in one step where one stands already.

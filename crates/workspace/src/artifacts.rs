@@ -13,6 +13,7 @@ use crate::git::{GitError, Repository};
 use crate::refs::BranchName;
 use crate::sandbox::{SandboxError, SandboxRepository};
 use palisade_core::{HostPath, stands_for_git};
+use palisade_host::beneath;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
@@ -63,24 +64,12 @@ impl ArtifactPath {
     }
 }
 
-/// Whether a link may be made: when its target is relative, climbs only at its beginning and no higher than `item`, the
-/// directory that is being brought, and does not lead into a `.git`. Then it leads to something else that was brought.
+/// Whether a link may be made: when it stays in `item`, the directory that is being brought, and does not lead into a
+/// `.git`.
 pub fn link_stays(item: &ArtifactPath, link: &Path, target: &Path) -> bool {
-    let depth = link.components().count();
-    let Some(mut climb) = depth.checked_sub(item.0.len() + 1) else { return false };
-    let mut named = false;
-    for component in target.components() {
-        match component {
-            Component::Normal(name) if stands_for_git(name.as_bytes()) => return false,
-            Component::Normal(_) => named = true,
-            Component::CurDir => {}
-            // Behind a name it would climb from wherever that leads.
-            Component::ParentDir if named || climb == 0 => return false,
-            Component::ParentDir => climb -= 1,
-            Component::RootDir | Component::Prefix(_) => return false,
-        }
-    }
-    !target.as_os_str().is_empty()
+    let is_git =
+        |part: Component<'_>| matches!(part, Component::Normal(name) if stands_for_git(name.as_bytes()));
+    beneath::link_stays(item.0.len(), link, target) && !target.components().any(is_git)
 }
 
 impl SandboxRepository<'_> {

@@ -3,11 +3,14 @@
 use crate::support::{outcome, said};
 use palisade_testing::Instance;
 use std::collections::BTreeMap;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 contracts!(
-    a_tree_comes_back_as_it_went_but_for_its_links,
+    a_tree_comes_back_as_it_went,
+    what_is_left_out_is_a_failure_unless_that_was_asked_for,
+    a_link_or_a_pipe_of_the_hosts_stays,
+    standard_input_and_output_are_copied,
     a_directory_receives_and_any_other_name_is_new,
     the_contents_of_a_directory_can_be_meant,
     what_is_not_there_is_told,
@@ -65,7 +68,7 @@ fn contents(root: &Path) -> BTreeMap<String, Option<(Vec<u8>, bool)>> {
     found
 }
 
-fn a_tree_comes_back_as_it_went_but_for_its_links(method: &'static str) {
+fn a_tree_comes_back_as_it_went(method: &'static str) {
     let instance = Instance::with_method(method);
     let (sent, back) = (instance.work().join("tree"), instance.work().join("back"));
     make_tree(&sent);
@@ -79,12 +82,82 @@ fn a_tree_comes_back_as_it_went_but_for_its_links(method: &'static str) {
     let bytes: u64 = ODD_NAMES.iter().map(|name| name.len() as u64).sum::<u64>()
         + (5 << 20)
         + "#!/bin/sh\necho ran\n".len() as u64;
-    let told =
-        format!("warning: left out tree/link: a link\ncopied {} files, {bytes} bytes\n", ODD_NAMES.len() + 2);
+    let told = format!("copied {} files, {bytes} bytes\n", ODD_NAMES.len() + 2);
     assert_eq!(copied, outcome("", &told, 0));
-    let mut expected = contents(&sent);
-    assert_eq!(expected.remove("link (a link)"), Some(None));
-    assert!(contents(&back) == expected, "{:?}", contents(&back).keys());
+    assert!(contents(&back) == contents(&sent), "{:?}", contents(&back).keys());
+    assert_eq!(std::fs::read_link(back.join("link")).unwrap(), Path::new("program"));
+    // Permissions and times are kept, also those of directories.
+    let script = "mkdir -p kept/private && echo x > kept/private/file && chmod 700 kept/private && chmod 640 kept/private/file \
+                  && touch -d @1000000000 kept/private/file && touch -d @1000000001 kept/private";
+    instance.shell("box", script).ok();
+    instance.run(["cp", "box:kept", "kept"]).ok();
+    let look = |path: &str| {
+        let meta = std::fs::metadata(instance.work().join(path)).unwrap();
+        (meta.permissions().mode() & 0o7777, meta.mtime())
+    };
+    assert_eq!(look("kept/private"), (0o700, 1_000_000_001));
+    assert_eq!(look("kept/private/file"), (0o640, 1_000_000_000));
+}
+
+fn what_is_left_out_is_a_failure_unless_that_was_asked_for(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.started("box");
+    instance
+        .shell("box", "mkdir tree && echo x > tree/file && ln -s /etc/passwd tree/out && mkfifo tree/pipe")
+        .ok();
+    let copied = instance.run(["cp", "box:tree", "back"]);
+    assert_eq!(copied.code, 1);
+    for line in [
+        "warning: left out tree/out: a link that leads out of the copy\n",
+        "warning: \"tree/pipe\": skipped: neither a file nor a directory nor a link\n",
+        "copied 1 file, 2 bytes\n",
+        "error: not everything was copied; see the warnings above\nhint: pass --skip-unsafe to accept that\n",
+    ] {
+        assert!(copied.stderr.contains(line), "{}", copied.stderr);
+    }
+    let accepted = instance.run(["cp", "--skip-unsafe", "box:tree", "again"]).ok();
+    assert!(accepted.stderr.contains("left out tree/out"), "{}", accepted.stderr);
+    // In, too: a socket of the host's is nothing that can be copied.
+    let _socket = std::os::unix::net::UnixListener::bind(instance.work().join("back/socket")).unwrap();
+    assert_eq!(instance.run(["cp", "back", "box:in"]).code, 1);
+    instance.run(["cp", "--skip-unsafe", "back", "box:in-again"]).ok();
+}
+
+/// As root, a copy to /dev/stdout replaced the device.
+fn a_link_or_a_pipe_of_the_hosts_stays(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.started("box");
+    instance.shell("box", "echo theirs > file").ok();
+    let (link, pipe) = (instance.work().join("link"), instance.work().join("pipe"));
+    symlink("/dev/null", &link).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (target, what) in [("link", "link"), ("pipe", "pipe")] {
+        let told = format!(
+            "error: /workspace/file: nothing was copied: there is a {what} of that name, which stays; remove it first\n"
+        );
+        let refused = instance.run(["cp", "box:/workspace/file", target]);
+        // Without isolation the workspace lies elsewhere.
+        assert!(method == "noop" || refused.stderr == told, "{}", refused.stderr);
+        assert_eq!(refused.code, 1);
+    }
+    assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/dev/null"));
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(&pipe).unwrap().file_type()));
+}
+
+fn standard_input_and_output_are_copied(method: &'static str) {
+    let instance = Instance::with_method(method);
+    instance.started("box");
+    let bytes: Vec<u8> = binary();
+    let copied = instance.run_with_input(["cp", "-", "box:from-input"], &bytes);
+    assert_eq!(copied, outcome("", &format!("copied 1 file, {} bytes\n", bytes.len()), 0));
+    let back = instance.command(["cp", "box:from-input", "-"]).output().unwrap();
+    assert!(back.status.success() && back.stdout == bytes, "{}", String::from_utf8_lossy(&back.stderr));
+    assert!(back.stderr.is_empty());
+    instance.shell("box", "mkdir directory").ok();
+    for arguments in [["cp", "box:directory", "-"], ["cp", "-", "box:directory"]] {
+        assert_eq!(instance.run(arguments).code, 1, "{arguments:?}");
+    }
+    assert_eq!(instance.run(["cp", "-", "-"]).code, 2);
 }
 
 fn a_directory_receives_and_any_other_name_is_new(method: &'static str) {

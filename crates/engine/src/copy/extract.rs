@@ -6,10 +6,12 @@
 //! stream says: see [`Meter`] for what the reader keeps, and [`Landing`] for the report. So is what is written: see
 //! [`CopyLimits`](super::CopyLimits); and nothing is begun for which the disk has no room.
 
-use super::landing::{Arrived, CopyStop, Fate, Landing, Reception, Refusal, Top, shown};
+use super::CopyReport;
+use super::landing::{Arrived, CopyLimits, CopyStop, Fate, Landing, Reception, Refusal, Top, shown};
 use super::meter::Meter;
 use palisade_host::beneath::{self, Fresh, Missing};
 use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, Write};
@@ -44,6 +46,7 @@ pub fn extract<R: Reception>(stream: impl Read, landing: &mut Landing<R>) -> Res
             continue;
         };
         let path: PathBuf = names.iter().collect();
+        finish_directories(landing, &names);
         match one(&mut entry, landing, &path, &names) {
             Ok(()) => {}
             Err(Failure::Skip(why) | Failure::Refused(Refusal::Told(why))) => {
@@ -53,7 +56,50 @@ pub fn extract<R: Reception>(stream: impl Read, landing: &mut Landing<R>) -> Res
             Err(Failure::Stop(stop)) => return Err(stop),
         }
     }
+    finish_directories(landing, &[]);
     Ok(())
+}
+
+/// Gives directories their times once nothing more is written into them: when an entry comes that is not below them.
+fn finish_directories<R: Reception>(landing: &mut Landing<R>, next: &[OsString]) {
+    while let Some((names, time)) = landing.unfinished.pop_if(|(names, _)| !next.starts_with(names)) {
+        // It may have been swapped meanwhile; then it keeps the time that it has.
+        if let Ok(directory) = beneath::enter(landing.place.as_fd(), &names, Missing::Fail) {
+            let _ = beneath::set_time(directory, time);
+        }
+    }
+}
+
+/// Writes the content of the only entry of `stream`, which must be a plain file.
+pub(super) fn read_file(
+    stream: impl Read,
+    mut sink: impl Write,
+    limits: CopyLimits,
+) -> Result<CopyReport, CopyStop> {
+    let meter = Meter::new(stream);
+    let mut archive = tar::Archive::new(&meter);
+    let mut report = CopyReport::default();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if report.files > 0
+            || !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Continuous)
+        {
+            return Err(CopyStop::NotAFile);
+        }
+        let bytes = entry.size();
+        if bytes > limits.bytes {
+            let path = shown(&entry.path()?.to_string_lossy());
+            return Err(CopyStop::TooLarge { path, bytes, left: limits.bytes });
+        }
+        meter.allow(padded_size(&entry));
+        report.bytes = io::copy(&mut entry, &mut sink)?;
+        if report.bytes != bytes {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        (report.entries, report.files) = (1, 1);
+    }
+    sink.flush()?;
+    Ok(report)
 }
 
 enum Failure {
@@ -102,16 +148,38 @@ fn one<R: Reception>(
         return Err(Failure::Refused(refusal));
     }
     match entry.header().entry_type() {
-        EntryType::Directory => {
-            beneath::enter(landing.place.as_fd(), names, Missing::Make)?;
-            landing.report.entries += 1;
-            Ok(())
-        }
+        EntryType::Directory => make_directory(entry, landing, names),
         EntryType::Regular | EntryType::Continuous => write_file(entry, landing, path, names),
         EntryType::Symlink => make_link(entry, landing, path, names),
         EntryType::Link => Err(Failure::Skip("a link".into())),
         _ => Err(Failure::Skip("neither a file nor a directory".into())),
     }
+}
+
+/// Makes a directory with its own permissions, but for what would let strangers write or keep the user out.
+fn make_directory<R: Reception>(
+    entry: &tar::Entry<'_, impl Read>,
+    landing: &mut Landing<R>,
+    names: &[OsString],
+) -> Result<(), Failure> {
+    if let Some((name, above)) = names.split_last() {
+        let parent = beneath::enter(landing.place.as_fd(), above, Missing::Make)?;
+        let is_new = match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let directory = beneath::enter(parent.as_fd(), [name], Missing::Fail)?;
+        if is_new {
+            let mode = entry.header().mode().unwrap_or(0o700) & 0o755 | 0o700;
+            rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))?;
+            if let (true, Ok(time)) = (landing.reception.keeps_times(), entry.header().mtime()) {
+                landing.unfinished.push((names.to_vec(), time));
+            }
+        }
+    }
+    landing.report.entries += 1;
+    Ok(())
 }
 
 /// How much of the stream belongs to the entry's content. The size of a sparse file is not that of its data.
@@ -184,9 +252,13 @@ fn write_file<R: Reception>(
     }
     fresh.file().flush()?;
     fresh.file().rewind()?;
+    if let (true, Ok(time)) = (landing.reception.keeps_times(), entry.header().mtime()) {
+        fresh.set_time(time)?;
+    }
     match landing.reception.settle(path, Arrived::File(fresh.file()), parent.as_fd(), name)? {
-        // A file or a link of that name gives way; a directory stays and the entry is left out.
+        // A file of that name gives way; a directory stays and the entry is left out.
         Fate::Placed(standing) => fresh.place(name, mode, standing)?,
+        Fate::LeftOut(why) => return Err(Failure::Skip(why)),
         Fate::Dropped => return Ok(()),
     }
     landing.report.entries += 1;
@@ -218,12 +290,16 @@ fn make_link<R: Reception>(
     }
     let parent = beneath::enter(landing.place.as_fd(), above, Missing::Make)?;
     let arrived = Arrived::Link(target.as_os_str());
-    if let Fate::Placed(standing) = landing.reception.settle(path, arrived, parent.as_fd(), name)? {
-        beneath::place_link(parent.as_fd(), name, target.as_os_str(), standing)?;
-        landing.report.entries += 1;
-        landing.report.links += 1;
+    match landing.reception.settle(path, arrived, parent.as_fd(), name)? {
+        Fate::Placed(standing) => {
+            beneath::place_link(parent.as_fd(), name, target.as_os_str(), standing)?;
+            landing.report.entries += 1;
+            landing.report.links += 1;
+            Ok(())
+        }
+        Fate::LeftOut(why) => Err(Failure::Skip(why)),
+        Fate::Dropped => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

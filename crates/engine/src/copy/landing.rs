@@ -4,8 +4,10 @@
 use super::{CopyReport, Skipped};
 use crate::error::EngineError;
 use palisade_core::{HostTrouble, printable};
-use palisade_host::beneath::Standing;
+use palisade_host::beneath::{self, Standing};
 use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -39,6 +41,16 @@ pub enum Top {
     Names(Vec<OsString>),
 }
 
+impl Top {
+    /// How many names the top of the tree has in the place that it goes to.
+    pub fn names(&self) -> usize {
+        match self {
+            Self::Keep => 1,
+            Self::Names(names) => names.len(),
+        }
+    }
+}
+
 /// How an entry is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
@@ -64,15 +76,22 @@ pub enum Arrived<'a> {
 }
 
 /// What becomes of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     Placed(Standing),
+    /// It is left out and reported, with the reason.
+    LeftOut(String),
     /// It is thrown away, and the receiver knows why.
     Dropped,
 }
 
 /// Who receives a copy. By default everything is taken but links, and what has the same name gives way.
 pub trait Reception: Send {
+    /// Whether files and directories keep the times at which they were changed.
+    fn keeps_times(&self) -> bool {
+        false
+    }
+
     /// Why an entry is left out, before anything of it is made.
     fn refuse(&mut self, _path: &Path) -> Option<Refusal> {
         None
@@ -95,11 +114,46 @@ pub trait Reception: Send {
     }
 }
 
-/// Takes everything.
+/// Takes everything that can do no harm: links only where they stay in the tree that is copied, whose top has so many
+/// names. A file gives way to another; a link, a device, a pipe or a socket of the host's never does.
 #[derive(Debug, Clone, Copy)]
-pub struct Anything;
+pub struct Anything {
+    pub top: usize,
+}
 
-impl Reception for Anything {}
+impl Reception for Anything {
+    fn keeps_times(&self) -> bool {
+        true
+    }
+
+    fn refuse_link(&mut self, path: &Path, target: &Path) -> Option<Refusal> {
+        (!beneath::link_stays(self.top, path, target))
+            .then(|| Refusal::because("a link that leads out of the copy"))
+    }
+
+    fn settle(
+        &mut self,
+        _path: &Path,
+        _arrived: Arrived<'_>,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> io::Result<Fate> {
+        let kind = match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            Err(Errno::NOENT) => return Ok(Fate::Placed(Standing::Refused)),
+            Err(error) => return Err(error.into()),
+        };
+        let there = match kind {
+            // A directory does not give way by itself.
+            FileType::RegularFile | FileType::Directory => return Ok(Fate::Placed(Standing::Replaced)),
+            FileType::Symlink => "a link",
+            FileType::Fifo => "a pipe",
+            FileType::Socket => "a socket",
+            _ => "a device",
+        };
+        Ok(Fate::LeftOut(format!("there is {there} of that name, which stays; remove it first")))
+    }
+}
 
 /// How far a copy is, for whoever watches.
 #[derive(Debug, Default)]
@@ -131,13 +185,15 @@ pub struct Landing<R> {
     pub reception: R,
     pub report: CopyReport,
     pub tally: Arc<Tally>,
+    /// Directories that were made and whose entries are still coming: their names, and the time that they get then.
+    pub(super) unfinished: Vec<(Vec<OsString>, u64)>,
 }
 
 impl<R: Reception> Landing<R> {
     /// `place` is an open directory.
     pub fn new(place: impl Into<OwnedFd>, top: Top, limits: CopyLimits, reception: R) -> Self {
         let (report, tally) = (CopyReport::default(), Arc::default());
-        Self { place: place.into(), top, limits, reception, report, tally }
+        Self { place: place.into(), top, limits, reception, report, tally, unfinished: Vec::new() }
     }
 
     pub(super) fn skip(&mut self, path: &Path, why: &str) {
@@ -166,6 +222,8 @@ pub enum CopyStop {
     TooMany,
     #[error("{path} needs {bytes} bytes, and the disk has {room}")]
     NoRoom { path: String, bytes: u64, room: u64 },
+    #[error("it is not a plain file")]
+    NotAFile,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -177,6 +235,7 @@ impl CopyStop {
             CopyStop::TooLarge { path, bytes, left } => EngineError::CopyTooLarge { path, bytes, left },
             CopyStop::TooMany => EngineError::CopyTooMany { path: what.to_owned() },
             CopyStop::NoRoom { path, bytes, room } => EngineError::CopyNoRoom { path, bytes, room },
+            CopyStop::NotAFile => EngineError::Copy { path: what.to_owned(), reason: self.to_string() },
             CopyStop::Io(error) => match HostTrouble::of(&format!("write what comes of {what}"), &error) {
                 Some(trouble) => EngineError::Host(trouble),
                 None => EngineError::Copy { path: what.to_owned(), reason: error.to_string() },

@@ -50,7 +50,7 @@ impl Scene {
 
     /// The same without any rule.
     fn bring_plainly(&self, stream: &[u8]) {
-        extract(stream, &mut self.landing("plain", Anything)).unwrap();
+        extract(stream, &mut self.landing("plain", Anything { top: 1 })).unwrap();
     }
 
     fn landing<R: Reception>(&self, place: &str, reception: R) -> Landing<R> {

@@ -37,7 +37,8 @@ fn unpack(bytes: &[u8], place: &Path, rename: Option<&str>) -> CopyReport {
 }
 
 fn landing(place: &Path, top: Top, limits: CopyLimits) -> Landing<Anything> {
-    Landing::new(std::fs::File::open(place).unwrap(), top, limits, Anything)
+    let reception = Anything { top: top.names() };
+    Landing::new(std::fs::File::open(place).unwrap(), top, limits, reception)
 }
 
 fn anything(place: &Path) -> Landing<Anything> {
@@ -107,15 +108,99 @@ fn nothing_outside_is_ever_written_and_everything_left_out_is_told() {
 }
 
 #[test]
-fn an_existing_link_is_replaced_not_followed() {
+fn what_is_no_plain_file_of_the_hosts_stays_and_is_not_followed() {
     let root = tempfile::tempdir().unwrap();
     let (place, outside) = (root.path().join("place"), root.path().join("secret"));
     std::fs::create_dir(&place).unwrap();
     std::fs::write(&outside, "mine").unwrap();
-    symlink(&outside, place.join("file")).unwrap();
-    unpack(&archive(|builder| raw(builder, b"file", EntryType::Regular, "", 0o644, b"theirs")), &place, None);
+    std::fs::write(place.join("file"), "old").unwrap();
+    symlink(&outside, place.join("link")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, place.join("pipe"), rustix::fs::FileType::Fifo, Mode::RWXU, 0)
+        .unwrap();
+    let bytes = archive(|builder| {
+        for name in ["file", "link", "pipe"] {
+            raw(builder, name.as_bytes(), EntryType::Regular, "", 0o644, b"theirs");
+        }
+        raw(builder, b"pipe", EntryType::Symlink, "file", 0o777, b"");
+    });
+    let report = unpack(&bytes, &place, None);
+    let skipped: Vec<&str> = report.skipped.iter().map(|skipped| skipped.path.as_str()).collect();
+    assert_eq!(skipped, ["link", "pipe", "pipe"]);
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
     assert_eq!(std::fs::read_to_string(place.join("file")).unwrap(), "theirs");
+    assert!(place.join("link").is_symlink());
+    assert!(!place.join("pipe").is_symlink() && !place.join("pipe").is_file());
+}
+
+#[test]
+fn permissions_times_and_links_that_stay_are_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let bytes = archive(|builder| {
+        let mut add = |path: &str, kind: EntryType, link: &str, mode: u32, time: u64| {
+            let mut header = tar::Header::new_gnu();
+            header.set_path(path).unwrap();
+            header.set_entry_type(kind);
+            if !link.is_empty() {
+                header.set_link_name(link).unwrap();
+            }
+            header.set_mode(mode);
+            header.set_mtime(time);
+            header.set_size(0);
+            header.set_cksum();
+            builder.append(&header, &b""[..]).unwrap();
+        };
+        add("top", EntryType::Directory, "", 0o755, 1_000_000_001);
+        add("top/private", EntryType::Directory, "", 0o700, 1_000_000_002);
+        add("top/private/file", EntryType::Regular, "", 0o600, 1_000_000_003);
+        add("top/open", EntryType::Directory, "", 0o7777, 1_000_000_004);
+        add("top/shut", EntryType::Directory, "", 0o000, u64::MAX >> 1);
+        add("top/shut/file", EntryType::Regular, "", 0o644, 5);
+        add("top/open/stays", EntryType::Symlink, "../private/file", 0o777, 0);
+        add("top/open/leaves", EntryType::Symlink, "../../outside", 0o777, 0);
+        add("top/open/absolute", EntryType::Symlink, "/etc", 0o777, 0);
+        add("top/open/late", EntryType::Symlink, "stays/../../..", 0o777, 0);
+    });
+    let report = unpack(&bytes, place.path(), None);
+    let look = |path: &str| {
+        let meta = std::fs::symlink_metadata(place.path().join(path)).unwrap();
+        (meta.mode() & 0o7777, meta.mtime())
+    };
+    assert_eq!(look("top"), (0o755, 1_000_000_001));
+    assert_eq!(look("top/private"), (0o700, 1_000_000_002));
+    assert_eq!(look("top/private/file"), (0o600, 1_000_000_003));
+    assert_eq!(look("top/open").0, 0o755);
+    assert_eq!(look("top/shut").0, 0o700, "its owner can remove it");
+    assert!(place.path().join("top/shut/file").exists());
+    assert_eq!(
+        std::fs::read_link(place.path().join("top/open/stays")).unwrap(),
+        Path::new("../private/file")
+    );
+    let skipped: Vec<&str> = report.skipped.iter().map(|skipped| skipped.path.as_str()).collect();
+    assert_eq!(skipped, ["top/open/leaves", "top/open/absolute", "top/open/late"]);
+}
+
+#[test]
+fn only_a_plain_file_is_read_to_a_stream() {
+    let read = |bytes: &[u8], limit: u64| {
+        let mut sink = Vec::new();
+        let limits = CopyLimits { bytes: limit, entries: 1 };
+        read_file(bytes, &mut sink, limits)
+            .map(|report| (report.bytes, sink))
+            .map_err(|stop| stop.to_string())
+    };
+    let file = archive(|builder| raw(builder, b"file", EntryType::Regular, "", 0o644, b"text"));
+    assert_eq!(read(&file, 4), Ok((4, b"text".to_vec())));
+    assert!(read(&file, 3).unwrap_err().contains("has 4 bytes"));
+    for kind in [EntryType::Directory, EntryType::Symlink, EntryType::Fifo] {
+        let other = archive(|builder| raw(builder, b"x", kind, "y", 0o755, b""));
+        assert_eq!(read(&other, 4), Err("it is not a plain file".into()));
+    }
+    let two = archive(|builder| {
+        raw(builder, b"a", EntryType::Regular, "", 0o644, b"1");
+        raw(builder, b"b", EntryType::Regular, "", 0o644, b"2");
+    });
+    assert_eq!(read(&two, 4), Err("it is not a plain file".into()));
+    assert!(read(&file[..514], 4).is_err());
 }
 
 #[test]
