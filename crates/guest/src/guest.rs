@@ -110,7 +110,12 @@ impl Guest {
     /// Serves until the end; the exit code.
     pub(crate) fn run(mut self) -> u8 {
         loop {
-            for ready in self.wait() {
+            let Some(all) = self.wait() else {
+                // Nothing would ever be heard again, the end of the sandbox included.
+                kill_everybody(|| drop(reap()));
+                return 1;
+            };
+            for ready in all {
                 match ready {
                     Ready::Link => self.receive(),
                     Ready::Signals => self.take_signals(),
@@ -132,7 +137,8 @@ impl Guest {
         }
     }
 
-    fn wait(&self) -> Vec<Ready> {
+    /// What can be served now. `None` when this process cannot wait any more, because its limits were taken from it.
+    fn wait(&self) -> Option<Vec<Ready>> {
         let congested = self.shared.link.congested();
         let (mut fds, mut who) = (Vec::new(), Vec::new());
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
@@ -170,10 +176,13 @@ impl Guest {
                 who.push(Ready::Egress(place));
             });
         }
-        // Interrupted or out of memory: the next turn asks again.
         let timeout = self.timeout();
-        if poll(&mut fds, timeout.as_ref()).is_err() {
-            return Vec::new();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            // More descriptors than the limit allows: that does not pass.
+            Err(rustix::io::Errno::INVAL) => return None,
+            // Interrupted or out of memory: the next turn asks again.
+            Err(_) => return Some(Vec::new()),
         }
         let mut ready: Vec<Ready> = who
             .into_iter()
@@ -182,7 +191,7 @@ impl Guest {
             .map(|(who, _)| who)
             .collect();
         ready.dedup();
-        ready
+        Some(ready)
     }
 
     fn timeout(&self) -> Option<Timespec> {

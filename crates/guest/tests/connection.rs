@@ -193,3 +193,21 @@ fn a_termination_signal_is_a_shutdown() {
     assert_eq!(guest.child.wait().unwrap().code(), Some(0));
     assert!(!alive(inside));
 }
+
+/// It would spin for ever otherwise, deaf to the host.
+#[test]
+fn a_guest_that_can_wait_for_nothing_any_more_ends() {
+    let mut guest = Guest::start();
+    let inside = started(&mut guest, shell("echo $$; exec sleep 1000"));
+    let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+    // SAFETY: changes a limit of our own child; the new one is read, the old one is not asked for.
+    let set = unsafe { libc::prlimit(guest.pid(), libc::RLIMIT_NOFILE, &none, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+    // Something to wake it up with.
+    guest.send(&palisade_protocol::message::window_frame(1, palisade_protocol::Channel::Main, 1));
+    while guest.try_receive().is_some() {}
+    assert_eq!(guest.child.wait().unwrap().code(), Some(1));
+    // The first process of a pid namespace takes all others with it. Here it is not, and cannot even look for them.
+    // SAFETY: sends a signal to a process that this test has started.
+    unsafe { libc::kill(inside, libc::SIGKILL) };
+}

@@ -166,6 +166,17 @@ fn rules(set_id_bits: SetIdBits) -> Result<BTreeMap<i64, Vec<SeccompRule>>, secc
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
     rules.insert(libc::SYS_socket, vec![SeccompRule::new(families)?]);
+    for (call, conditions) in ON_THE_GUEST {
+        let conditions = conditions
+            .iter()
+            .map(|(argument, value)| Condition::new(*argument, Width::Dword, Op::Eq, *value));
+        let mut conditions = conditions.collect::<Result<Vec<_>, _>>()?;
+        if call == libc::SYS_prlimit64 {
+            // Without new limits it only asks for the old ones.
+            conditions.push(Condition::new(2, Width::Qword, Op::Ne, 0)?);
+        }
+        rules.entry(call).or_default().push(SeccompRule::new(conditions)?);
+    }
     if set_id_bits == SetIdBits::Denied {
         const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
         for (call, argument) in MODE_ARGUMENT {
@@ -174,6 +185,26 @@ fn rules(set_id_bits: SetIdBits) -> Result<BTreeMap<i64, Vec<SeccompRule>>, secc
     }
     Ok(rules)
 }
+
+/// The guest is the first process, and of the same user as what it starts, so that the kernel would let any command change
+/// its limits, its priority or its processors, and so bring it to a standstill. By the user's id it would be changed, too.
+/// Each with the arguments that a call must have to be refused.
+const ON_THE_GUEST: [(i64, &[(u8, u64)]); 11] = [
+    (libc::SYS_prlimit64, &[(0, 1)]),
+    (libc::SYS_sched_setaffinity, &[(0, 1)]),
+    (libc::SYS_sched_setscheduler, &[(0, 1)]),
+    (libc::SYS_sched_setparam, &[(0, 1)]),
+    (libc::SYS_sched_setattr, &[(0, 1)]),
+    (libc::SYS_setpriority, &[(0, libc::PRIO_PROCESS as u64), (1, 1)]),
+    (libc::SYS_setpriority, &[(0, libc::PRIO_PGRP as u64), (1, 1)]),
+    (libc::SYS_setpriority, &[(0, libc::PRIO_USER as u64)]),
+    (libc::SYS_ioprio_set, &[(0, IOPRIO_WHO_PROCESS), (1, 1)]),
+    (libc::SYS_ioprio_set, &[(0, IOPRIO_WHO_PGRP), (1, 1)]),
+    (libc::SYS_ioprio_set, &[(0, IOPRIO_WHO_USER)]),
+];
+const IOPRIO_WHO_PROCESS: u64 = 1;
+const IOPRIO_WHO_PGRP: u64 = 2;
+const IOPRIO_WHO_USER: u64 = 3;
 
 const TIOCLINUX: u64 = 0x541C;
 /// The only kinds of sockets there are inside: each of them ends at the sandbox's own network namespace.

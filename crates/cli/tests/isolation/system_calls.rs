@@ -7,7 +7,58 @@ use serde_json::{Map, Value};
 palisade_testing::on_isolating_methods!(
     each_refused_system_call_answers_as_the_filter_says_and_not_as_the_kernel_would,
     nothing_can_be_typed_into_a_terminal,
+    the_guests_limits_and_priorities_cannot_be_changed,
 );
+
+/// Changes limits, priorities and processors of a process and says how each call was answered. Without a number, that is a
+/// process of its own.
+const FIRST_PROCESS: &str = "
+import ctypes, errno, json, os, resource, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+child = subprocess.Popen(['sleep', '100'])
+pid = int(sys.argv[1]) if len(sys.argv) > 1 else child.pid
+IOPRIO_SET = {'x86_64': 251, 'aarch64': 30}[os.uname().machine]
+def ioprio(which, who):
+    if libc.syscall(IOPRIO_SET, which, who, (2 << 13) | 4) != 0:
+        raise OSError(ctypes.get_errno(), 'ioprio_set')
+calls = {
+    'limits': lambda: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0)),
+    'priority': lambda: os.setpriority(os.PRIO_PROCESS, pid, 1),
+    'processors': lambda: os.sched_setaffinity(pid, os.sched_getaffinity(child.pid)),
+    'scheduler': lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+    'parameters': lambda: os.sched_setparam(pid, os.sched_param(0)),
+    'i/o': lambda: ioprio(1, pid),
+}
+if len(sys.argv) > 1:
+    calls['priority of the user'] = lambda: os.setpriority(os.PRIO_USER, os.getuid(), 1)
+    calls['i/o of the user'] = lambda: ioprio(3, os.getuid())
+    calls['priority of the group'] = lambda: os.setpriority(os.PRIO_PGRP, 1, 1)
+    calls['limits, only read'] = lambda: resource.prlimit(pid, resource.RLIMIT_CORE)
+answers = {}
+for name, call in calls.items():
+    try:
+        call()
+        answers[name] = 'ok'
+    except OSError as error:
+        answers[name] = errno.errorcode[error.errno]
+child.kill()
+print(json.dumps(answers))
+";
+
+fn the_guests_limits_and_priorities_cannot_be_changed(method: &'static str) {
+    requires!(python3);
+    let own = on_host(FIRST_PROCESS, &[]);
+    assert!(own.as_object().unwrap().values().all(|answer| answer == "ok"), "{own}");
+    everywhere(method, &[], |inside| {
+        // A process of one's own is changed as anywhere.
+        assert_eq!(inside.python(FIRST_PROCESS, &[]), own, "{:?}", inside.entry());
+        let answers = inside.python(FIRST_PROCESS, &["1"]);
+        for (name, answer) in answers.as_object().unwrap() {
+            let expected = if name == "limits, only read" { "ok" } else { "EPERM" };
+            assert_eq!(answer, expected, "{name}: {answers}");
+        }
+    });
+}
 
 /// Calls that the filter leaves alone: the probe itself works inside.
 const ALLOWED: [(&str, &str); 2] = [("clone()", "ok"), ("another ioctl", "EBADF")];
