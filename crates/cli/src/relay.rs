@@ -6,15 +6,17 @@ use crate::keyboard::Keyboard;
 use crate::terminal::{self, RawMode};
 use crate::writer::Writer;
 use crate::{Status, output};
-use palisade_core::{Assignment, Layout, printable};
+use palisade_core::{Assignment, ExitCode, Layout, printable};
 use palisade_engine::EngineError;
 use palisade_host::signals::held_back;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, Open, Refusal, RefusalCode};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
@@ -64,30 +66,26 @@ pub(crate) async fn run(
     signals: Signals,
 ) -> Result<Status, Failure> {
     let streams = client.open(call.open(layout)).await.map_err(EngineError::from)?;
-    attend(streams, layout, call, signals).await
-}
-
-/// Stays with a command that was asked for, until its end.
-pub(crate) async fn attend(
-    streams: (StreamSender, StreamReceiver),
-    layout: &Layout,
-    call: &Call,
-    signals: Signals,
-) -> Result<Status, Failure> {
     let overdue = std::future::pending::<Failure>();
-    attend_until(overdue, streams, layout, call, signals).await
+    attend_until(overdue, client, streams, layout, call, signals).await
 }
 
-/// As [`attend`], and no longer than until `overdue` comes, with what to say then.
+/// Stays with a command that was asked for until its end, and no longer than until `overdue` comes, with what to say then.
+/// A sandbox that does not answer holds up nobody: a signal ends the wait soon, and [`ANSWER_TIMEOUT`] in any case.
 pub(crate) async fn attend_until(
     overdue: impl Future<Output = Failure>,
+    client: &Client,
     (sender, mut receiver): (StreamSender, StreamReceiver),
     layout: &Layout,
     call: &Call,
-    signals: Signals,
+    mut signals: Signals,
 ) -> Result<Status, Failure> {
     let (input, tty) = (call.input, call.tty);
-    match receiver.next().await.map_err(EngineError::from)? {
+    let (first, early) = match first_answer(&mut receiver, &mut signals).await {
+        Ok(answered) => answered,
+        Err(silence) => return silence.end(),
+    };
+    match first.map_err(EngineError::from)? {
         Some(StreamEvent::Accepted) => {}
         Some(StreamEvent::Refused(refusal)) => {
             return Ok(refused(&call.program(), &layout.directory, &refusal));
@@ -101,13 +99,14 @@ pub(crate) async fn attend_until(
         Tty::No => None,
     };
     let typing = (input == Input::Relayed).then(|| relay_input(sender.clone()));
-    let signals = tokio::spawn(signals.forward(sender.clone(), tty));
+    let mut watching = tokio::spawn(watch(client.clone(), signals, early, sender.clone(), tty));
     let mut writer = None;
     let mut overdue = std::pin::pin!(overdue);
     let mut end = loop {
         let event = tokio::select! {
             event = receiver.next() => event,
             failure = &mut overdue => break Err(failure),
+            ended = &mut watching => break ended.unwrap_or(Silence::Lasting).end(),
         };
         match event {
             Ok(Some(StreamEvent::Data { channel, bytes })) => {
@@ -124,7 +123,7 @@ pub(crate) async fn attend_until(
         }
     };
     // Both hold the stream, and a sandbox's guest leaves only when that is closed.
-    signals.abort();
+    watching.abort();
     if let Some(typing) = typing {
         typing.abort();
     }
@@ -292,20 +291,115 @@ impl Signals {
             _ = resized => SignalKind::window_change(),
         }
     }
+}
 
-    async fn forward(mut self, sender: StreamSender, tty: Tty) {
-        loop {
-            let sent = match self.next().await {
-                kind if kind == SignalKind::window_change() => match tty {
-                    Tty::Yes => sender.resize(terminal::size()).await,
-                    Tty::No => Ok(()),
-                },
-                kind => sender.signal(kind.as_raw_value() as u8).await,
-            };
-            if sent.is_err() {
-                return;
+/// How often a sandbox is asked for a sign of life while a command runs in it.
+const SIGN_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a sandbox may leave a question unanswered. Documented in docs/guides/methods.md.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same after a signal: the user wants to leave.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A sandbox did not answer: it is stopped, paused or overloaded.
+#[derive(Debug)]
+enum Silence {
+    /// After this signal.
+    Signal(SignalKind),
+    Lasting,
+}
+
+impl Silence {
+    fn end(self) -> Result<Status, Failure> {
+        match self {
+            Self::Signal(kind) => {
+                output::warning("the sandbox does not answer; the command in it may still be running");
+                Ok(128 + kind.as_raw_value() as Status)
+            }
+            Self::Lasting => Err(Failure::Told {
+                code: "sandbox-silent",
+                exit: ExitCode::Timeout,
+                message: format!("the sandbox did not answer for {} s", ANSWER_TIMEOUT.as_secs()),
+                hints: vec![
+                    "it may be paused, stopped by a signal, or overloaded; to end it: palisade stop NAME"
+                        .into(),
+                ],
+            }),
+        }
+    }
+}
+
+type Answer = Result<Option<StreamEvent>, ClientError>;
+
+/// The first answer to a command that was asked for, and the signals that came before it.
+async fn first_answer(
+    receiver: &mut StreamReceiver,
+    signals: &mut Signals,
+) -> Result<(Answer, Vec<SignalKind>), Silence> {
+    let mut deadline = Instant::now() + ANSWER_TIMEOUT;
+    let mut early = Vec::new();
+    loop {
+        tokio::select! {
+            answer = receiver.next() => return Ok((answer, early)),
+            kind = signals.next() => {
+                if kind != SignalKind::window_change() {
+                    deadline = deadline.min(Instant::now() + SIGNAL_TIMEOUT);
+                }
+                early.push(kind);
+            }
+            () = tokio::time::sleep_until(deadline) => {
+                let signal = early.into_iter().find(|kind| *kind != SignalKind::window_change());
+                return Err(signal.map_or(Silence::Lasting, Silence::Signal));
             }
         }
+    }
+}
+
+/// Passes signals on to a command, and asks its sandbox for signs of life. Ends when there is none.
+async fn watch(
+    client: Client,
+    mut signals: Signals,
+    early: Vec<SignalKind>,
+    sender: StreamSender,
+    tty: Tty,
+) -> Silence {
+    let mut early = early.into_iter();
+    loop {
+        let next = async {
+            match early.next() {
+                Some(kind) => kind,
+                None => signals.next().await,
+            }
+        };
+        match tokio::time::timeout(SIGN_INTERVAL, next).await {
+            Ok(kind) if kind == SignalKind::window_change() => {
+                if tty == Tty::Yes {
+                    // The command may have ended; its receiver learns it.
+                    let _ = sender.resize(terminal::size()).await;
+                }
+            }
+            Ok(kind) => {
+                let signalled = async {
+                    let _ = sender.signal(kind.as_raw_value() as u8).await;
+                    ask_for_a_sign(&client).await;
+                };
+                if tokio::time::timeout(SIGNAL_TIMEOUT, signalled).await.is_err() {
+                    return Silence::Signal(kind);
+                }
+            }
+            Err(_) => {
+                if tokio::time::timeout(ANSWER_TIMEOUT, ask_for_a_sign(&client)).await.is_err() {
+                    return Silence::Lasting;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a sandbox has answered a question, whatever the answer is. A lost connection is an answer, too: the
+/// command's own stream says so.
+async fn ask_for_a_sign(client: &Client) {
+    if let Ok((_sender, mut receiver)) = client.open(Open::Sessions).await {
+        let _ = receiver.next().await;
     }
 }
 

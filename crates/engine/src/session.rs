@@ -11,7 +11,11 @@ use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{ExecRequest, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
+use std::io;
 use std::time::Duration;
+
+/// How long a keeper may take to greet a client. It does so without its guest.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of a sandbox's keeper, and where the sandbox's places are.
 #[derive(Debug)]
@@ -56,7 +60,11 @@ impl Engine {
         let stream = socket::connect(dir.path(), SOCKET)
             .await
             .map_err(|source| EngineError::keeper_unreachable(&row.name, source))?;
-        let (client, _) = Client::connect(stream).await?;
+        let connected = tokio::time::timeout(KEEPER_TIMEOUT, Client::connect(stream)).await;
+        let (client, _) = connected.map_err(|_| {
+            let text = format!("it did not answer within {} s", KEEPER_TIMEOUT.as_secs());
+            EngineError::keeper_unreachable(&row.name, io::Error::new(io::ErrorKind::TimedOut, text))
+        })??;
         EngineError::step(Step::ExecConnected)?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })
     }

@@ -80,7 +80,8 @@ pub(crate) async fn once(
     let call = Call { command, variables, input, tty };
     let (sandbox, streams) = context.engine.one_off(request, |own| call.open(&layout(own))).await?;
     let noted = super::start::note_limits(context, || async { Ok(sandbox.limits().await?) }).await;
-    let command = relay::attend_until(overdue(limit), streams, &sandbox.layout, &call, signals);
+    let command =
+        relay::attend_until(overdue(limit), &sandbox.client, streams, &sandbox.layout, &call, signals);
     let outcome = telemetry::exec((method, sandbox.id(), None), tty == Tty::Yes, command).await;
     let ended = sandbox.end().await;
     let status = outcome?;

@@ -3,10 +3,11 @@
 use crate::keeper::{silent_guest, starts_again_with_its_work};
 use crate::neighbour::Neighbour;
 use crate::support::{
-    Underway, assert_clean, below, collect, gc, keeper, listed, only_keepers_of_the_record, row, shown,
-    wait_for_state, wait_gone,
+    Underway, assert_clean, below, collect, gc, guest_below, keeper, listed, only_keepers_of_the_record, row,
+    shown, wait_for_state, wait_gone,
 };
 use palisade_testing::{Instance, eventually, requires};
+use rustix::process::Signal;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -258,4 +259,40 @@ fn heavy_cp_is_killed_at_any_moment_and_nothing_partial_is_seen() {
     assert_eq!(collect(&instance), Vec::<String>::new());
     instance.run(["rm", "--force", "web"]).ok();
     assert_clean(&instance);
+}
+
+/// A guest that is stopped, as by `docker pause`, answers nothing. Commands end on the first signal, or by themselves.
+#[test]
+fn commands_do_not_wait_for_a_sandbox_that_does_not_answer() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("box");
+    let guest = guest_below(&keeper(&instance, "box"));
+    let guest = rustix::process::Pid::from_raw(guest.pid as i32).unwrap();
+    let signal = |pid, signal| rustix::process::kill_process(pid, signal).unwrap();
+    let mut running =
+        Underway::start(&mut instance.command(["exec", "box", "--", "sh", "-c", "echo ready; sleep 1000"]));
+    assert_eq!(running.line(), "ready\n");
+    signal(guest, Signal::STOP);
+    let silent = "the sandbox does not answer; the command in it may still be running";
+    // One that runs, and one that has not begun.
+    signal(rustix::process::Pid::from_raw(running.identity().pid as i32).unwrap(), Signal::INT);
+    let ended = running.finish();
+    assert!(ended.code == 130 && ended.stderr.contains(silent), "{ended:?}");
+    let begun = Instant::now();
+    let mut waiting = instance.command(["exec", "box", "--", "true"]).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&waiting);
+    // It listens for signals before it asks the sandbox for anything.
+    eventually("it listens", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap() & (1 << 14) != 0
+    });
+    signal(pid, Signal::TERM);
+    assert_eq!(waiting.wait().unwrap().code(), Some(143));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let ended = instance.run(["exec", "box", "--", "true"]);
+    assert!(ended.code == 8 && ended.stderr.contains("the sandbox did not answer for 30 s"), "{ended:?}");
+    signal(guest, Signal::CONT);
+    assert_eq!(instance.shell("box", "echo again").ok().stdout, "again\n");
 }
