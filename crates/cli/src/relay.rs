@@ -71,7 +71,7 @@ pub(crate) async fn run(
 }
 
 /// Stays with a command that was asked for until its end, and no longer than until `overdue` comes, with what to say then.
-/// A sandbox that does not answer holds up nobody: a signal ends the wait soon, and [`ANSWER_TIMEOUT`] in any case.
+/// It does not wait for a sandbox that does not answer: a signal ends the wait soon, and [`ANSWER_TIMEOUT`] in any case.
 pub(crate) async fn attend_until(
     overdue: impl Future<Output = Failure>,
     client: &Client,
@@ -354,7 +354,7 @@ async fn first_answer(
     }
 }
 
-/// Passes signals on to a command, and asks its sandbox for signs of life. Ends when there is none.
+/// Passes signals on to a command, and asks its sandbox for signs of life. Returns when the sandbox does not answer.
 async fn watch(
     client: Client,
     mut signals: Signals,

@@ -91,7 +91,7 @@ async fn a_branch_of_a_worktree_inside_does_not_undo_what_the_user_made_of_it() 
 }
 
 /// Found by random sequences: a branch followed the host although a rebase was at work on it, and what the user dropped
-/// afterwards came back, since nobody had written down that it had followed.
+/// afterwards came back, since the start had not remembered that it had followed.
 #[tokio::test]
 async fn a_branch_that_is_being_rebased_stays_where_it_is() {
     let scene = Scene::new();
