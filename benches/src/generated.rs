@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     /// 35 000 commits and 600 MB, most of it in earlier versions of files.
     LongHistory,
     ManyFiles,
+    /// As large a tree as one binds: 50 000 files in 250 directories. No agent of the bench works on it.
+    LargeTree,
     /// 20 000 commits, and no more refs than any.
     FewRefs,
     /// The same with a branch or a tag at each.
@@ -40,6 +42,7 @@ impl Kind {
             Self::Binaries => "binaries",
             Self::LongHistory => "long-history",
             Self::ManyFiles => "many-files",
+            Self::LargeTree => "large-tree",
             Self::FewRefs => "few-refs",
             Self::ManyRefs => "many-refs",
         }
@@ -51,6 +54,7 @@ impl Kind {
             Self::Binaries => import.add_binaries(),
             Self::LongHistory => import.add_long_history(),
             Self::ManyFiles => import.add_files(20_000),
+            Self::LargeTree => import.add_files(50_000),
             Self::FewRefs => import.add_refs(|_| None),
             Self::ManyRefs => import.add_refs(|number| {
                 let directory = match number % 10 {

@@ -140,6 +140,11 @@ impl Sandbox {
         Self::create_and_start(palisade, name, &["--allow", allowed])
     }
 
+    /// One that works in a directory of the host's.
+    pub(crate) fn start_bound(palisade: Program, name: &str, directory: &str) -> Result<Self> {
+        Self::create_and_start(palisade, name, &["-w", directory])
+    }
+
     /// One of an environment.
     pub(crate) fn start_from(palisade: Program, name: &str, environment: &str) -> Result<Self> {
         Self::create_and_start(palisade, name, &["--environment", environment])

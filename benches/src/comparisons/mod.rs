@@ -2,6 +2,7 @@
 
 mod agents;
 mod attach;
+mod bound;
 mod containers;
 mod egress;
 mod exec;
@@ -29,9 +30,30 @@ pub const ALL: &[Comparison] = &[
     Comparison {
         name: "run -- true, against bwrap",
         unit: Unit::Milliseconds,
-        bar: Bar::Ratio(1.5),
+        bar: Bar::Ratio(1.4),
         runs: FAST,
         prepare: run::against_bwrap,
+    },
+    Comparison {
+        name: "run -- true, against a bwrap by hand",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.8),
+        runs: FAST,
+        prepare: run::against_bwrap_by_hand,
+    },
+    Comparison {
+        name: "run -w of 50 000 files, against run",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(2.5),
+        runs: FAST,
+        prepare: bound::run_against_run,
+    },
+    Comparison {
+        name: "git status of 50 000 files, against git",
+        unit: Unit::Milliseconds,
+        bar: Bar::Ratio(1.2),
+        runs: SLOW,
+        prepare: bound::git_status,
     },
     Comparison {
         name: "run -- true, against srt",

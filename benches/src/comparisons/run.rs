@@ -1,7 +1,7 @@
 //! `palisade run`: a sandbox for one command, from nothing to nothing.
 
 use crate::comparison::{Probe, Result, Sides};
-use crate::peers::bwrap::RawBwrap;
+use crate::peers::bwrap::{ByHand, RawBwrap};
 use crate::peers::srt;
 use crate::scene::Scene;
 
@@ -13,6 +13,11 @@ fn ours(scene: &Scene) -> Result<Probe> {
 
 pub(super) fn against_bwrap(scene: &Scene) -> Result<Sides> {
     let mut peer = RawBwrap::new(scene, "/usr/bin/true")?;
+    Ok(Sides { ours: ours(scene)?, peer: Some(Box::new(move || peer.time())) })
+}
+
+pub(super) fn against_bwrap_by_hand(scene: &Scene) -> Result<Sides> {
+    let peer = ByHand::new(scene, "true")?;
     Ok(Sides { ours: ours(scene)?, peer: Some(Box::new(move || peer.time())) })
 }
 

@@ -1,12 +1,13 @@
 //! bwrap with the very plan that `palisade run` makes, the system call filter and the files included, but with
 //! the command where the guest would be. What is left out is all that Palisade adds: its own start, the guest, the
-//! stream, the limits, and root's staging of mounts.
+//! stream, the limits, and root's staging of mounts. And bwrap as somebody types it by hand.
 
 use crate::comparison::Result;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::scene::Scene;
 use palisade_backend_process::bwrap::facts::HostFacts;
+use palisade_backend_process::bwrap::open_file;
 use palisade_backend_process::bwrap::plan::{Place, PlanInput, nul_separated, plan};
 use palisade_core::{HostPath, Network, Resources};
 use palisade_seccomp::{self as seccomp, SetIdBits};
@@ -51,26 +52,27 @@ impl RawBwrap {
             seccomp::program(SetIdBits::Allowed).map_err(|error| Failure::Plan(error.to_string()))?;
 
         let mut descriptors = Vec::new();
-        let mut add = |bytes: &[u8]| -> Result<OsString> {
-            let file = memory_file(bytes).map_err(Failure::io("make a file in memory"))?;
+        let mut pass = |file: OwnedFd| -> OsString {
             let number = file.as_raw_fd().to_string();
             descriptors.push(file);
-            Ok(number.into())
+            number.into()
         };
+        let memory = |bytes: &[u8]| memory_file(bytes).map_err(Failure::io("make a file in memory"));
         let mut options = plan.options;
-        options.extend(["--seccomp".into(), add(&filter)?]);
+        options.extend(["--seccomp".into(), pass(memory(&filter)?)]);
         for file in &plan.files {
-            let number = add(file.text.as_bytes())?;
+            let opened = open_file(file).map_err(|error| Failure::Plan(error.to_string()))?;
+            let Some(number) = opened.map(&mut pass) else { continue };
             options.extend([
                 "--perms".into(),
-                "0644".into(),
+                format!("{:04o}", file.mode).into(),
                 "--file".into(),
                 number,
                 file.guest.clone().into(),
             ]);
         }
         options.extend(plan.closing);
-        let arguments = add(&nul_separated(&options))?;
+        let arguments = pass(memory(&nul_separated(&options))?);
         let program = Program::new(scene.find("bwrap")?, "/").args([
             "--args".into(),
             arguments,
@@ -101,6 +103,28 @@ impl RawBwrap {
             fcntl_setfd(file.as_fd(), FdFlags::CLOEXEC).map_err(failed)?;
         }
         result
+    }
+}
+
+/// The line that a user would type, with nothing in it that a program could do without.
+#[derive(Debug)]
+pub(crate) struct ByHand {
+    program: Program,
+}
+
+impl ByHand {
+    pub(crate) fn new(scene: &Scene, command: &str) -> Result<Self> {
+        const LINE: &str = "--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 \
+             --proc /proc --dev /dev --tmpfs /tmp --unshare-all --die-with-parent";
+        let program =
+            scene.program(scene.find("bwrap")?).at("/").args(LINE.split_whitespace()).args([command]);
+        let peer = Self { program };
+        as_unprivileged(|| peer.program.check())?;
+        Ok(peer)
+    }
+
+    pub(crate) fn time(&self) -> Result<f64> {
+        as_unprivileged(|| self.program.time())
     }
 }
 

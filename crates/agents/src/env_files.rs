@@ -5,7 +5,7 @@ use crate::error::AgentError;
 use crate::inside::run_inside;
 use crate::start::Step;
 use palisade_core::{FilePattern, HostPath, Layout, printable};
-use palisade_engine::{Connection, copy_in};
+use palisade_engine::{Connection, CopySource, copy_in};
 use palisade_workspace::{GitError, HostTree};
 use std::ffi::OsStr;
 
@@ -44,7 +44,7 @@ pub(crate) async fn send(
     }
     for name in &files.plain {
         let target = format!("{}/{name}", connection.layout.workspace);
-        copy_in(&connection.client, root.join(name).as_path(), &target).await?;
+        copy_in(&connection.client, CopySource::open(root.join(name).as_path())?, &target).await?;
     }
     tell(Step::EnvFiles(files.plain.clone()));
     Ok(())

@@ -1,9 +1,9 @@
 //! What can go wrong between a repository and an agent.
 
 use crate::login::LoginError;
-use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, SandboxName};
+use palisade_core::{Diagnostic, ErrorCode, ExitCode, HostPath, HostTrouble, SandboxName};
 use palisade_engine::EngineError;
-use palisade_workspace::{Change, ExchangeError, GitError, GitVersion, NotUsable, SandboxError};
+use palisade_workspace::{BoundError, Change, ExchangeError, GitError, GitVersion, NotUsable, SandboxError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -38,7 +38,7 @@ pub enum AgentError {
     #[error(transparent)]
     Login(#[from] LoginError),
     #[error(transparent)]
-    Git(#[from] GitError),
+    Git(GitError),
     #[error(transparent)]
     Inside(#[from] SandboxError),
     #[error("there is no worktree '{branch}' in sandbox '{name}'")]
@@ -47,15 +47,30 @@ pub enum AgentError {
     NoTree { branch: String },
     #[error("another sync is bringing artifacts to {}", .root.as_path().display())]
     ArtifactsBusy { root: HostPath },
+    #[error(transparent)]
+    Bound(BoundError),
+    #[error("commits that were made in sandbox '{sandbox}' are not in {directory} yet")]
+    CommitsLeft { sandbox: String, directory: HostPath },
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
+}
+
+impl From<GitError> for AgentError {
+    fn from(error: GitError) -> Self {
+        // A git that is there and cannot be started for want of something needs no other git.
+        let trouble = match &error {
+            GitError::NotStarted { source, .. } => HostTrouble::of_start("start git", source),
+            _ => None,
+        };
+        trouble.map_or(Self::Git(error), |trouble| Self::Engine(EngineError::Host(trouble)))
+    }
 }
 
 impl From<ExchangeError> for AgentError {
     fn from(error: ExchangeError) -> Self {
         match error {
             ExchangeError::Host(error) => error.into(),
-            ExchangeError::Git(error) => Self::Git(error),
+            ExchangeError::Git(error) => error.into(),
             ExchangeError::Sandbox(error) => Self::Inside(error),
             ExchangeError::Receive(error) => Self::Objects(error.to_string()),
             ExchangeError::Send(_) => Self::PartialClone,
@@ -63,6 +78,15 @@ impl From<ExchangeError> for AgentError {
             ExchangeError::NoRepositoryInside => Self::NoRepositoryInside,
             ExchangeError::NoWorktree(branch) => Self::NoTree { branch: branch.to_string() },
             ExchangeError::Restless => Self::Restless,
+        }
+    }
+}
+
+impl From<BoundError> for AgentError {
+    fn from(error: BoundError) -> Self {
+        match error {
+            BoundError::NotUsable(NotUsable::Git(git)) => Self::Git(git),
+            other => Self::Bound(other),
         }
     }
 }
@@ -120,6 +144,8 @@ impl Diagnostic for AgentError {
             Self::Inside(_) => "git-inside",
             Self::NoWorktree { .. } | Self::NoTree { .. } => "worktree-not-found",
             Self::ArtifactsBusy { .. } => "sync-busy",
+            Self::Bound(_) => "host-directory-refused",
+            Self::CommitsLeft { .. } => "commits-left",
             Self::Io { .. } => "io",
         }
     }
@@ -136,6 +162,14 @@ impl Diagnostic for AgentError {
             | Self::ArtifactsBusy { .. }
             | Self::PartialClone
             | Self::Restless
+            | Self::Bound(
+                BoundError::Unfinished { .. }
+                | BoundError::EmptyGit { .. }
+                | BoundError::Planted { .. }
+                | BoundError::MadeMeanwhile { .. }
+                | BoundError::FilterMissing { .. },
+            )
+            | Self::CommitsLeft { .. }
             | Self::RepositoryGone { .. } => ExitCode::Conflict,
             Self::NoArchive { .. } | Self::NoConversation { .. } => ExitCode::NotFound,
             Self::SeveralArchives { .. } => ExitCode::Usage,
@@ -148,6 +182,7 @@ impl Diagnostic for AgentError {
             | Self::Inside(_)
             | Self::NoRepositoryInside
             | Self::Objects(_)
+            | Self::Bound(_)
             | Self::Io { .. } => ExitCode::Failed,
         }
     }
@@ -187,10 +222,14 @@ impl Diagnostic for AgentError {
                 one("bring the missing objects first: git fetch --refetch --no-filter, then try again".into())
             }
             Self::NoRepositoryInside => vec![
-                "put one there with: palisade agent start".into(),
-                "or look at the files with: palisade shell, palisade cp".into(),
+                "put one there, from the repository: palisade agent start".into(),
+                "or look at the files: palisade shell NAME".into(),
                 "or remove the sandbox and keep its files as a tar file: palisade rm --force NAME".into(),
             ],
+            Self::Bound(error) => one(error.hint()),
+            Self::CommitsLeft { directory, .. } => {
+                one(format!("bring them back: palisade run -w {directory} -- true"))
+            }
             Self::Restless => one("wait until the agent is idle, then try again".into()),
             Self::Git(GitError::IndexLocked { .. }) => vec![
                 "wait for that process to end, then try again".into(),

@@ -2,10 +2,11 @@
 //! into their variables, which travel over the stream.
 
 use crate::error::AgentError;
-use palisade_core::{Layout, printable};
+use palisade_core::{Layout, printable_lines};
 use palisade_engine::Connection;
+use palisade_protocol::client::ExecError;
 use palisade_protocol::{ExecRequest, Exit};
-use palisade_workspace::SandboxError;
+use palisade_workspace::{SandboxError, TransferError};
 
 /// More than any of them says.
 const MOST: usize = 1 << 20;
@@ -32,9 +33,14 @@ pub(crate) async fn run_inside(
     };
     let failed = |said: String| SandboxError::Failed { what, message: said };
     let output = connection.client.exec_collect(request, MOST).await;
-    let output = output.map_err(|error| failed(error.to_string()))?;
+    let output = output.map_err(|error| match error {
+        ExecError::Connection(error) => {
+            SandboxError::NotRun { what, source: TransferError::Connection(error) }
+        }
+        other => failed(other.to_string()),
+    })?;
     if output.exit != Exit::Code(0) {
-        return Err(failed(printable(String::from_utf8_lossy(&output.stderr).trim())).into());
+        return Err(failed(printable_lines(&String::from_utf8_lossy(&output.stderr))).into());
     }
     Ok(output.stdout)
 }

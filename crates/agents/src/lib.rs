@@ -3,6 +3,7 @@
 
 mod artifacts;
 mod background;
+mod bound;
 mod conversation;
 pub mod dotenv;
 mod env_files;
@@ -26,6 +27,7 @@ mod worktrees;
 
 pub use artifacts::{Artifacts, ArtifactsRequest, Brought};
 pub use background::SyncEntry;
+pub use bound::BoundGit;
 pub use dotenv::LeftOut;
 pub use error::AgentError;
 pub use history::ArchiveSelection;

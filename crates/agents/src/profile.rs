@@ -140,7 +140,7 @@ impl Profile {
                 }
                 None => origin.into(),
             },
-            reason: palisade_core::printable(error.message().trim()),
+            reason: palisade_core::one_line(error.message()),
         })?;
         profile.objection().map_or(Ok(profile.clone()), |(field, reason)| {
             Err(InvalidProfile::Field { origin: origin.into(), field, reason })

@@ -144,7 +144,7 @@ pub(crate) fn record(row: &Row) -> Result<Option<Record>, AgentError> {
 impl From<NotUsable> for AgentError {
     fn from(error: NotUsable) -> Self {
         match error {
-            NotUsable::Git(git) => Self::Git(git),
+            NotUsable::Git(git) => git.into(),
             other => Self::Repository(other),
         }
     }

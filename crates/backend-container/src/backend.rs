@@ -11,24 +11,28 @@ use crate::limits::InForce;
 use crate::plan::Role;
 use crate::trouble::Failure;
 use crate::{
-    ContainerConfig, environment, filling, guest, host_paths, images, launch, leftovers, preflight, tools,
-    volumes,
+    ContainerConfig, accounts, environment, filling, guest, host_paths, host_users, images, launch,
+    leftovers, preflight, tools, volumes,
 };
 use bollard::models::{ContainerState, ContainerStateStatusEnum};
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, ImageReference, Layout, Leftover,
-    Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, HostPath, HostUsers, ImageReference, Layout,
+    Leftover, Liveness, Method, Preflight, SandboxId, SandboxSpec, Stream,
 };
-use palisade_host::{fence, stamp, tree};
+use palisade_host::{cgroup, stamp, tree};
+use palisade_protocol::MOUNTS_DIFFER;
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// How long a guest that was told to end, or lost its host, may take before the engine ends it. That costs the engine
 /// more than to put away a container which has ended by itself.
 const LEAVING: Duration = Duration::from_secs(1);
+
+/// How long an engine may take to notice that a guest has ended.
+const SETTLING: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct ContainerBackend {
@@ -120,7 +124,7 @@ impl ContainerBackend {
     pub(crate) fn missing_image(&self, spec: &SandboxSpec) -> BackendError {
         let image = self.reference(spec);
         let fix = match palisade_images::of_image(image) {
-            Some(recipe) => format!("palisade env build {}", recipe.name),
+            Some(recipe) => format!("palisade env build {} --method {}", recipe.name, self.method),
             None => format!("{} pull {image}", self.method),
         };
         BackendError::MissingImage { image: image.to_string(), fix }
@@ -145,7 +149,8 @@ impl ContainerBackend {
                 .create(path)
                 .map_err(BackendError::io(format!("make {path}")))?;
         }
-        volumes::create_own(client, spec, &image, places.user).await
+        let user = host_users::of_new(client, &self.config, spec, &places).await?;
+        volumes::create_own(client, spec, &image, user).await
     }
 
     pub(crate) async fn state(&self, client: &Client, name: &str) -> Result<ContainerState, BackendError> {
@@ -208,14 +213,53 @@ impl ContainerBackend {
         })
     }
 
+    /// The state of a container whose guest gave no answer. An engine, Podman above all, may know only a moment later that a
+    /// guest has ended.
+    async fn settled_state(&self, client: &Client, name: &str) -> Result<ContainerState, BackendError> {
+        let deadline = tokio::time::Instant::now() + SETTLING;
+        loop {
+            let state = self.state(client, name).await?;
+            let is_unsettled =
+                state.running == Some(true) || state.status == Some(ContainerStateStatusEnum::CREATED);
+            if !is_unsettled || tokio::time::Instant::now() >= deadline {
+                return Ok(state);
+            }
+            tokio::time::sleep(SETTLING / 20).await;
+        }
+    }
+
+    /// The kernel counts, where the engine is on this machine; an engine itself only says whether there was one.
+    async fn count_memory_kills(&self, spec: &SandboxSpec) -> u64 {
+        let Ok(client) = self.client().await else { return 0 };
+        let Ok(state) = self.state(client, &labels::container(&spec.id)).await else { return 0 };
+        let is_local = self.endpoint().is_ok_and(|endpoint| endpoint.is_local());
+        let pid = state.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0 && is_local);
+        let group = pid.and_then(cgroup::memory_group_of);
+        let counted = group.as_deref().and_then(cgroup::memory_kills);
+        counted.unwrap_or_default().max(u64::from(state.oom_killed == Some(true)))
+    }
+
     async fn why(&self, spec: &SandboxSpec) -> BackendError {
         let look = async {
             let client = self.client().await?;
-            self.state(client, &labels::container(&spec.id)).await
+            self.settled_state(client, &labels::container(&spec.id)).await
         };
         let reason = match look.await {
             Err(error) => return error,
-            Ok(state) if state.oom_killed == Some(true) => "it ran out of memory".to_owned(),
+            Ok(state) if state.exit_code == Some(MOUNTS_DIFFER.into()) => {
+                return BackendError::PathChanged {
+                    path: "a path of the host's".into(),
+                    reason: format!(
+                        "{} shows another directory than the one that was opened, as when it is replaced while the \
+                         sandbox is being started, or when the engine runs in a virtual machine",
+                        self.method
+                    ),
+                };
+            }
+            Ok(state) if state.oom_killed == Some(true) => {
+                let value = spec.policy.resources.memory.value.to_string();
+                return BackendError::LimitTooLow { limit: "memory", value };
+            }
             Ok(state) if state.running == Some(true) => "the guest runs and does not answer".to_owned(),
             Ok(state) => {
                 let said = state.error.filter(|text| !text.is_empty()).map(|text| format!(": {text}"));
@@ -254,6 +298,13 @@ impl Backend for ContainerBackend {
 
     fn preflight(&self) -> BoxFuture<'_, Preflight> {
         Box::pin(preflight::preflight(self))
+    }
+
+    fn host_users(&self) -> BoxFuture<'_, HostUsers> {
+        Box::pin(async {
+            let asked = async { host_users::of_engine(self.client().await?, &self.config).await };
+            asked.await.unwrap_or_else(|error: BackendError| HostUsers::Given(error.to_string()))
+        })
     }
 
     fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
@@ -297,10 +348,6 @@ impl Backend for ContainerBackend {
         environment::merged(Layout::inside(spec), &launched.unwrap_or_else(|| environment::kept(spec)))
     }
 
-    fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {
-        fence::warnings(&spec.policy, since)
-    }
-
     /// A socket is made anew when its engine starts. Of an engine behind a network nobody can tell.
     fn tool_identity(&self) -> String {
         let engine = match self.endpoint() {
@@ -319,6 +366,10 @@ impl Backend for ContainerBackend {
         Box::pin(self.liveness(spec))
     }
 
+    fn memory_kills<'a>(&'a self, spec: &'a SandboxSpec, _keeper: u32) -> BoxFuture<'a, u64> {
+        Box::pin(self.count_memory_kills(spec))
+    }
+
     /// The first thing that is made in an engine is noted, see [`guest::note_use`].
     fn use_note(&self) -> Option<HostPath> {
         guest::use_note(self.method, &self.config)
@@ -326,6 +377,7 @@ impl Backend for ContainerBackend {
 
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {
         Box::pin(async move {
+            accounts::sweep(&self.config);
             let client = self.client().await?;
             let guest = filling::guest_name(&self.config.guest).ok();
             let wanted = Wanted { guest, tools: tools::wanted(client, &self.config).await };

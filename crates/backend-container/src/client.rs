@@ -10,6 +10,7 @@ use bollard::errors::Error;
 use bollard::models::ContainerInspectResponse;
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use palisade_core::{BackendError, Method};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use std::time::Duration;
 const QUICK: Duration = Duration::from_secs(10);
 /// For work on containers and volumes, also when many are at it.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
+/// For an engine that has just been silent for one of these: what is still to be asked, as to clean up, does not make a
+/// command wait as long again.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// For an ordinary user's Podman, which at times copies the image first. Silence is found out as soon as with others.
 const COPYING: Persistence = Persistence {
@@ -43,6 +47,8 @@ pub(crate) struct Client {
     docker: Mutex<Docker>,
     tell: fn(&str),
     told: Once,
+    /// Whether the last question was not answered in time.
+    is_silent: AtomicBool,
 }
 
 impl Client {
@@ -62,6 +68,7 @@ impl Client {
             docker: Mutex::new(docker),
             tell: config.tell,
             told: Once::new(),
+            is_silent: AtomicBool::new(false),
         })
     }
 
@@ -165,7 +172,12 @@ impl Client {
         patience: Duration,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, Failure> {
-        let answered = tokio::time::timeout(patience, asked).await;
+        let known = self.is_silent.load(Ordering::Relaxed);
+        let allowed = if known { patience.min(SILENT) } else { patience };
+        let answered = tokio::time::timeout(allowed, asked).await;
+        // The library has a deadline of its own, which may be as long as ours.
+        let is_silent = matches!(answered, Err(_) | Ok(Err(Error::RequestTimeoutError)));
+        self.is_silent.store(is_silent, Ordering::Relaxed);
         answered.map_err(|_| Failure::Trouble(self.engine().silent(what, patience.as_secs())))
     }
 

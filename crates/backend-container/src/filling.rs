@@ -169,7 +169,7 @@ async fn create_labelled(client: &Client, volume: &str, owner: &str, kind: Kind)
     let wanted = labels::of_owner(owner, kind);
     let deadline = Instant::now() + client.quick();
     loop {
-        let found = volumes::create_volume(client, volume, &wanted).await?;
+        let found = volumes::create_volume(client, volume, &wanted, None).await?;
         if labels::are_of(&found, kind) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //! it, and what is meant to be this machine's own is refused.
 //!
 //! A directory that it may write belongs to somebody, and that is whom everything inside runs as; never root, since an
-//! engine maps no owner to another. The directory is locked and fenced as for every method, and both last only as long
+//! engine maps no owner to another. Who it is otherwise is decided in [`crate::host_users`]. The directory is locked and fenced as for every method, and both last only as long
 //! as the process that has them: such a sandbox ends with its keeper.
 
 use crate::ContainerConfig;
@@ -16,7 +16,11 @@ use palisade_core::backend::require_objects;
 use palisade_core::objects::OBJECTS;
 use palisade_core::policy::WORKSPACE;
 use palisade_core::{Access, BackendError, GuestPath, HostPath, SandboxSpec, Workspace};
+use palisade_host::bound_path::{self, OpenedPath};
 use palisade_host::fence::{self, DirectoryLock, Journal};
+use palisade_protocol::ExpectedMount;
+use std::cell::RefCell;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
 /// A sandbox's places as they are mounted.
@@ -28,7 +32,30 @@ pub(crate) struct Places {
     pub(crate) binds: Vec<Bind>,
     /// Tools that must be sent to the engine.
     pub(crate) trees: Vec<Tree>,
+    /// Who owns what can be written.
+    pub(crate) owner: Option<User>,
+    /// Who owns what is only shown, where others cannot read it.
+    pub(crate) reader: Option<User>,
+    /// Whom everything inside runs as, once that was decided.
     pub(crate) user: User,
+    /// What the user's paths lead to.
+    pub(crate) opened: Vec<OpenedPath>,
+}
+
+impl Places {
+    /// What the guest must find mounted. An engine mounts by name, and a name can lead elsewhere by then.
+    pub(crate) fn expected_mounts(&self) -> Vec<ExpectedMount> {
+        let workspace = match &self.workspace {
+            Place::Host(host, _) => Some((host, WORKSPACE)),
+            Place::Volume(_) | Place::Memory => None,
+        };
+        let binds = self.binds.iter().map(|bind| (&bind.host, bind.guest.as_str()));
+        let expected = |(host, guest): (&HostPath, &str)| {
+            let opened = self.opened.iter().find(|opened| opened.real == *host)?;
+            Some(ExpectedMount { device: opened.device, inode: opened.inode, path: guest.to_owned() })
+        };
+        workspace.into_iter().chain(binds).filter_map(expected).collect()
+    }
 }
 
 /// What is held while the sandbox runs and given back when it ends.
@@ -58,7 +85,7 @@ pub(crate) fn resolve(
     spec: &SandboxSpec,
 ) -> Result<Places, BackendError> {
     let policy = &spec.policy;
-    let host = Host { client, config };
+    let host = Host { client, config, spec, opened: RefCell::default() };
     let own = |volume: String| if spec.dir.is_some() { Place::Volume(volume) } else { Place::Memory };
     let home = match &policy.kept_home {
         // In our own state, so it is looked at no further.
@@ -95,14 +122,32 @@ pub(crate) fn resolve(
         if client.endpoint.is_local() {
             binds.push(Bind { host, guest: OBJECTS.into(), access: Access::ReadOnly });
         } else {
-            trees.push(Tree { root: host, guest: OBJECTS.into() });
+            let real =
+                std::fs::canonicalize(&host).and_then(|real| HostPath::new(real).map_err(io::Error::other));
+            let root = real.map_err(BackendError::io(format!("open {host}")))?;
+            trees.push(Tree { root, guest: OBJECTS.into() });
         }
     }
-    let mut places = Places { home, workspace, binds, trees, user: User::default() };
+    let opened = host.opened.take();
+    let user = User::default();
+    let mut places = Places { home, workspace, binds, trees, owner: None, reader: None, user, opened };
     if client.dialect != Dialect::RootlessPodman {
-        places.user = host.user(&places)?;
+        places.owner = host.owner(&places)?;
+        places.reader = reader(&places);
     }
     Ok(places)
+}
+
+/// The owner of something of the user's that is shown and that others cannot read. Of several, the first: nothing that
+/// can be read is refused.
+fn reader(places: &Places) -> Option<User> {
+    let closed = |opened: &OpenedPath| {
+        let meta = std::fs::metadata(&opened.real).ok()?;
+        let needed = if meta.is_dir() { 0o005 } else { 0o004 };
+        let is_closed = meta.uid() != 0 && meta.mode() & needed != needed;
+        is_closed.then(|| User { uid: meta.uid(), gid: meta.gid() })
+    };
+    places.opened.iter().find_map(closed)
 }
 
 /// Makes the directory of a home that is kept the user's. What is in it was made by the same user.
@@ -136,13 +181,20 @@ pub(crate) fn fence(
         held.locks.push(DirectoryLock::take(&host)?);
         let journals = config.state.join("fences");
         Journal::settle(&journals, &host);
-        let plan = fence::survey(&host, &config.git_config)?;
+        let private = spec.git.iter().find(|git| git.directory == host);
+        let plan = fence::survey(&host, private)?;
         let name = format!("{}-{}", spec.id, held.journals.len());
         held.journals.extend(Journal::begin(&journals, &name, &host, plan.placeholders)?);
         for (relative, access) in plan.binds {
             let guest = format!("{guest}/{}", relative.display());
             places.binds.push(Bind { host: host.join(relative), guest, access });
         }
+        let binds = private.iter().flat_map(|git| &git.binds);
+        places.binds.extend(binds.map(|bind| Bind {
+            host: bind.host.clone(),
+            guest: bind.guest.clone(),
+            access: bind.access,
+        }));
     }
     Ok(())
 }
@@ -150,6 +202,8 @@ pub(crate) fn fence(
 struct Host<'a> {
     client: &'a Client,
     config: &'a ContainerConfig,
+    spec: &'a SandboxSpec,
+    opened: RefCell<Vec<OpenedPath>>,
 }
 
 impl Host<'_> {
@@ -189,11 +243,11 @@ impl Host<'_> {
         Ok(real)
     }
 
-    /// The real path, without links, of something of this host's.
+    /// Opens the place that is recorded for a path of the user's; its path without links.
     fn real(&self, path: &HostPath) -> Result<HostPath, BackendError> {
         let refuse = |reason: String, fix: &str| Self::refuse(path, reason, fix);
-        let real = std::fs::canonicalize(path)
-            .map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
+        let place = bound_path::open(self.spec, path)?;
+        let real = place.real.as_path();
         // Podman writes mounts down in a line of options, and reads that again.
         if self.client.dialect != Dialect::Docker && real.to_string_lossy().contains([',', '"', '\n', '\r']) {
             let reason = "podman would read what follows its comma, quote or line break as options".into();
@@ -201,11 +255,14 @@ impl Host<'_> {
         }
         let state = self.config.state.as_path();
         let state = std::fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
-        if state.starts_with(&real) || real.starts_with(&state) {
+        let is_in_state = real.starts_with(&state) && !self.spec.is_own_copy(&place.real);
+        if state.starts_with(real) || is_in_state {
             let reason = format!("Palisade's own state in {} would be visible inside", state.display());
             return Err(refuse(reason, "bind the project's directory itself, not one above it"));
         }
-        HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+        let real = place.real.clone();
+        self.opened.borrow_mut().push(place);
+        Ok(real)
     }
 
     fn directory(&self, path: &HostPath) -> Result<HostPath, BackendError> {
@@ -227,9 +284,9 @@ impl Host<'_> {
         Ok(inside.to_string())
     }
 
-    /// The one who owns everything of the host's that can be written inside; the usual one when there is nothing. A home
-    /// that is kept is our own, and becomes whosever the rest is.
-    fn user(&self, places: &Places) -> Result<User, BackendError> {
+    /// The one who owns everything of the host's that can be written inside, if there is something. A home that is kept is
+    /// our own, and becomes whosever the rest is.
+    fn owner(&self, places: &Places) -> Result<Option<User>, BackendError> {
         let written = |place: &Place| match place {
             Place::Host(host, Access::ReadWrite) => Some(host.clone()),
             _ => None,
@@ -244,8 +301,7 @@ impl Host<'_> {
             if owner.uid == 0 {
                 let reason =
                     format!("it belongs to root, and nothing in a container of {} does", self.client.method);
-                let fix =
-                    "give it to an ordinary user (chown), bind it read-only with :ro, or use --method bwrap";
+                let fix = "give it to an ordinary user (chown), give the sandbox a copy with -w DIR:copy, bind it read-only with :ro, or use --method bwrap";
                 return Err(Self::refuse(&path, reason, fix));
             }
             if found.is_some_and(|known| known.uid != owner.uid) {
@@ -258,6 +314,6 @@ impl Host<'_> {
             }
             found.get_or_insert(owner);
         }
-        Ok(found.unwrap_or_default())
+        Ok(found)
     }
 }

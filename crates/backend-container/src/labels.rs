@@ -1,6 +1,7 @@
 //! The names and labels of what we make in an engine, and how to read them again. What carries none of them, or another
 //! installation's owner, is none of our business.
 
+use crate::plan::User;
 use palisade_core::{SandboxDescription, SandboxId, SandboxSpec};
 use palisade_host::process;
 use std::collections::HashMap;
@@ -16,6 +17,9 @@ pub const NAME: &str = "dev.palisade.name";
 /// The whole sandbox, on the volumes with its files: what is needed to record it again when the record and its directory
 /// are lost. It holds no secret: every user of the engine can read it.
 pub const DESCRIPTION: &str = "dev.palisade.description";
+/// Whom the files of a sandbox belong to, as `UID:GID`. Volumes of an earlier version do not say it; theirs belong to the
+/// user that every sandbox had then.
+pub const USER: &str = "dev.palisade.user";
 /// The process that it must not outlive, where it has one.
 pub const PROCESS: &str = "dev.palisade.process";
 
@@ -76,11 +80,19 @@ pub fn of(spec: &SandboxSpec, kind: Kind) -> Labels {
     labels
 }
 
-/// The labels of a volume with a sandbox's files. `created_at` is in unix milliseconds.
-pub fn of_files(spec: &SandboxSpec, kind: Kind, created_at: i64) -> Labels {
+/// The labels of a volume with a sandbox's files, which belong to `user`. `created_at` is in unix milliseconds.
+pub fn of_files(spec: &SandboxSpec, kind: Kind, user: User, created_at: i64) -> Labels {
     let mut labels = of(spec, kind);
+    labels.insert(USER.into(), format!("{}:{}", user.uid, user.gid));
     labels.insert(DESCRIPTION.into(), SandboxDescription::new(spec.clone(), created_at).to_json());
     labels
+}
+
+/// Reads whom a volume with a sandbox's files belongs to; nothing of one that does not say it. Nothing inside is root.
+pub fn user_of(labels: &Labels) -> Option<User> {
+    let (uid, gid) = labels.get(USER)?.split_once(':')?;
+    let user = User { uid: uid.parse().ok()?, gid: gid.parse().ok()? };
+    (user.uid != 0).then_some(user)
 }
 
 /// The labels of what is made for an installation.

@@ -1,15 +1,17 @@
 //! From a specification to a running container, in as few questions to the engine as there can be: make it and start
 //! it. Whatever could be asked before is found out from the engine's refusal instead, and mended then.
 
+use crate::accounts::Accounts;
 use crate::backend::ContainerBackend;
 use crate::client::{Client, LONGEST};
 use crate::environment::{self, Variables};
 use crate::host_paths::{self, Held, Places};
 use crate::limits::InForce;
-use crate::plan::{self, Dialect, Loopback, Place, PlanInput, Role};
+use crate::plan::{self, Dialect, Loopback, Place, PlanInput, Role, User};
 use crate::tools::{self, Carried};
 use crate::trouble::Failure;
-use crate::{filling, guest, images, labels, volumes};
+use crate::volumes::OwnVolumes;
+use crate::{filling, guest, host_users, images, labels, volumes};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::StartContainerOptions;
 use palisade_core::{BackendError, Network, SandboxSpec};
@@ -23,6 +25,7 @@ struct Launch<'a> {
     places: Places,
     /// Tools of this host's that the engine has in volumes, or will.
     tools: Vec<Carried>,
+    accounts: Option<Accounts>,
 }
 
 impl ContainerBackend {
@@ -54,7 +57,11 @@ impl ContainerBackend {
         held: &mut Held,
     ) -> Result<(), BackendError> {
         let mut places = host_paths::resolve(client, self.config(), spec)?;
-        require_volumes(client, spec, &places).await?;
+        let recorded = require_volumes(client, spec, &places).await?;
+        places.user = match &spec.dir {
+            Some(_) => host_users::of_made(&places, recorded),
+            None => host_users::of_new(client, self.config(), spec, &places).await?,
+        };
         let volume = match guest::remembered(client, self.config()) {
             Some(volume) => volume,
             None => {
@@ -67,12 +74,13 @@ impl ContainerBackend {
             self.fill_tools(client, spec, &tools).await?;
         }
         host_paths::fence(self.config(), spec, &mut places, held)?;
-        let launch = Launch { client, spec, role, places, tools };
-        let variables = match self.start_with_guest(&launch, &volume).await? {
+        let accounts = Accounts::for_start(client, self.config(), &spec.id, places.user)?;
+        let mut launch = Launch { client, spec, role, places, tools, accounts };
+        let variables = match self.start_with_names(&mut launch, &volume).await? {
             Some(variables) => variables,
             None => {
                 self.fill_tools(client, spec, &launch.tools).await?;
-                let started = self.start_with_guest(&launch, &volume).await?;
+                let started = self.start_with_names(&mut launch, &volume).await?;
                 started.ok_or_else(|| BackendError::EngineRefused {
                     engine: self.kind(),
                     what: "keep the volumes with tools".into(),
@@ -104,6 +112,22 @@ impl ContainerBackend {
         }
         let image = self.known_image(client, spec).await?;
         tools::fill(client, self.config(), &spec.owner, &image, carried).await
+    }
+
+    /// Starts without a name for the user inside where the engine cannot show the files that have it.
+    async fn start_with_names(
+        &self,
+        launch: &mut Launch<'_>,
+        volume: &str,
+    ) -> Result<Option<Variables>, BackendError> {
+        match (self.start_with_guest(launch, volume).await, &launch.accounts) {
+            (Err(error), Some(accounts)) if accounts.are_amiss(&error) => {
+                tracing::warn!(%error, "the user inside has no name");
+                launch.accounts = None;
+                self.start_with_guest(launch, volume).await
+            }
+            (other, _) => other,
+        }
     }
 
     /// A guest that is not in its volume is put there.
@@ -173,7 +197,7 @@ impl ContainerBackend {
         name: &str,
         guest_volume: &str,
     ) -> Result<Vec<String>, BackendError> {
-        let Launch { client, spec, role, places, tools } = launch;
+        let Launch { client, spec, role, places, tools, accounts } = launch;
         for image in images::names(self.kind(), self.image(spec)) {
             let body = plan::container(&PlanInput {
                 spec,
@@ -186,6 +210,8 @@ impl ContainerBackend {
                 workspace: places.workspace.clone(),
                 tools: tools.iter().map(Carried::shown).collect(),
                 binds: places.binds.clone(),
+                accounts: accounts.as_ref().map(|accounts| accounts.directory.clone()),
+                expected: places.expected_mounts(),
                 loopback: loopback(client),
                 mark: matches!(role, Role::Run | Role::Check).then(labels::of_this_process),
             });
@@ -218,16 +244,20 @@ fn loopback(client: &Client) -> Loopback {
     }
 }
 
-/// Refuses a sandbox whose own volumes are gone.
-async fn require_volumes(client: &Client, spec: &SandboxSpec, places: &Places) -> Result<(), BackendError> {
+/// Refuses a sandbox whose own volumes are gone; whom they belong to, where they say it.
+async fn require_volumes(
+    client: &Client,
+    spec: &SandboxSpec,
+    places: &Places,
+) -> Result<Option<User>, BackendError> {
     let volume = |place: &Place| match place {
         Place::Volume(name) => Some(name.clone()),
         Place::Host(..) | Place::Memory => None,
     };
     let names: Vec<String> = [&places.home, &places.workspace].into_iter().filter_map(volume).collect();
-    let missing = volumes::missing(client, &names).await?;
+    let OwnVolumes { missing, user } = volumes::look_at_own(client, &names).await?;
     if missing.is_empty() {
-        return Ok(());
+        return Ok(user);
     }
     let sandbox = spec.name.as_ref().map_or(spec.id.as_str(), |name| name.as_str()).to_owned();
     Err(BackendError::FilesMissing { sandbox, missing })

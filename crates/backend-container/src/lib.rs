@@ -7,6 +7,7 @@
 //! Invariants: every container and volume carries our labels ([`labels`]) and nothing without them is touched; every
 //! call has a deadline ([`client`]); a container holds no state of its own, so that a stop may remove it.
 
+mod accounts;
 mod archive;
 mod attach;
 mod backend;
@@ -16,6 +17,7 @@ mod environment;
 mod filling;
 mod guest;
 mod host_paths;
+mod host_users;
 mod images;
 pub mod labels;
 mod launch;
@@ -49,8 +51,6 @@ pub struct ContainerConfig {
     /// What a sandbox is made from when its own record does not say.
     pub image: ImageReference,
     pub endpoints: EndpointConfig,
-    /// Where the user's own git looks for its settings beyond a repository.
-    pub git_config: Vec<PathBuf>,
     /// Tells the user of something that takes long.
     pub tell: fn(&str),
 }

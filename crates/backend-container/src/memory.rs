@@ -1,8 +1,10 @@
-//! In which volume something was when somebody last looked, kept in a file so that the next one need not find it out.
+//! What was found out about an engine, kept in a file so that the next process need not ask again: in which volume
+//! something is, or whom its containers run as.
 //!
 //! Only a saving of time: a memory that cannot be read or written, or is of something else, is none.
 
 use palisade_core::HostPath;
+use palisade_host::private_file;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
@@ -14,7 +16,7 @@ impl Memory {
         Self { file }
     }
 
-    /// The volume, if `identity` is what was remembered with it. An identity is one line.
+    /// The volume or other answer, if `identity` is what was remembered with it. Both are one line.
     pub(crate) fn recall(&self, identity: &str) -> Option<String> {
         let text = std::fs::read_to_string(&self.file).ok()?;
         read(&text).filter(|(known, _)| *known == identity).map(|(_, volume)| volume.to_owned())
@@ -23,7 +25,7 @@ impl Memory {
     pub(crate) fn keep(&self, identity: &str, volume: &str) {
         let name = self.file.as_path().file_name().unwrap_or_default().to_string_lossy();
         let fresh = self.file.as_path().with_file_name(format!(".{name}-{}", std::process::id()));
-        let written = std::fs::write(&fresh, format!("{identity}\n{volume}\n"));
+        let written = private_file::write(&fresh, format!("{identity}\n{volume}\n").as_bytes());
         if written.and_then(|()| std::fs::rename(&fresh, &self.file)).is_err() {
             let _ = std::fs::remove_file(fresh);
         }

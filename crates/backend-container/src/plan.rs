@@ -14,6 +14,7 @@ use bollard::models::{
 };
 use palisade_core::policy::{HOME, INSIDE_ID, WORKSPACE};
 use palisade_core::{Access, HostPath, Network, Resources, SandboxSpec};
+use palisade_protocol::{EXPECT_MOUNT, ExpectedMount};
 use std::collections::HashMap;
 
 /// Where the volume with the guest stands inside.
@@ -22,6 +23,8 @@ pub const GUEST_DIRECTORY: &str = "/.palisade";
 pub const GUEST_NAME: &str = "guest";
 /// What carries the stream of a keeper that comes later, where the engine lets nobody attach twice.
 pub const BRIDGE: [&str; 2] = ["/.palisade/guest", "bridge"];
+/// The files that name accounts: what they are called on the host, and where they stand inside.
+pub const ACCOUNT_FILES: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
 /// Where a helper has the volumes that are filled through it.
 pub const HELPER_DIRECTORY: &str = "/palisade";
 /// The kernel's usual period in which a share of processors is measured out, in microseconds.
@@ -129,6 +132,10 @@ pub struct PlanInput<'a> {
     pub tools: Vec<Shown>,
     /// Tools, extra mounts and read-only carve-outs, in order.
     pub binds: Vec<Bind>,
+    /// Where `passwd` and `group` are that name the user inside, for one whom no image knows.
+    pub accounts: Option<HostPath>,
+    /// What the guest must find mounted before it runs anything.
+    pub expected: Vec<ExpectedMount>,
     pub loopback: Loopback,
     /// The label of the process that must put it away, for what has no record.
     pub mark: Option<(String, String)>,
@@ -150,6 +157,8 @@ pub fn container(input: &PlanInput<'_>) -> ContainerCreateBody {
         Role::Bound | Role::Run => &["serve", "--stdio", "--on-eof", "exit"],
         Role::Check => &["selfcheck"],
     };
+    let expected = input.expected.iter().flat_map(|mount| [EXPECT_MOUNT.to_owned(), mount.to_string()]);
+    let expected = expected.filter(|_| input.role != Role::Check);
     // Behind the engine's own filter of system calls stands ours, which the guest takes upon itself.
     let confined = if spec.policy.writes_host() { "confined-bound" } else { "confined" };
     let User { uid, gid } = input.user;
@@ -159,7 +168,7 @@ pub fn container(input: &PlanInput<'_>) -> ContainerCreateBody {
         user: Some(format!("{uid}:{gid}")),
         working_dir: Some("/".into()),
         entrypoint: Some(vec![format!("{GUEST_DIRECTORY}/{GUEST_NAME}"), confined.into()]),
-        cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
+        cmd: Some(command.iter().map(|word| (*word).to_owned()).chain(expected).collect()),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(false),
@@ -312,6 +321,10 @@ fn mounts(input: &PlanInput<'_>) -> Vec<Mount> {
     if input.dialect == Dialect::Docker {
         mounts.extend(volumes(input).into_iter().map(|(name, target, access)| volume(name, target, access)));
     }
+    if let Some(accounts) = &input.accounts {
+        let files = ACCOUNT_FILES.map(|(name, target)| bind(&accounts.join(name), target, Access::ReadOnly));
+        mounts.extend(files);
+    }
     mounts.extend(shown(&input.home, HOME));
     mounts.extend(shown(&input.workspace, WORKSPACE));
     mounts.extend(input.binds.iter().map(|shown| bind(&shown.host, &shown.guest, shown.access)));
@@ -336,6 +349,15 @@ fn tmpfs(input: &PlanInput<'_>) -> HashMap<String, String> {
         places.push((WORKSPACE, "0755"));
     }
     places.into_iter().map(|(path, mode)| (path.to_owned(), options(mode))).collect()
+}
+
+/// How a volume stays its user's. When a container with a volume starts for the first time, Podman gives the volume to the
+/// owner of the directory that the image has at that place, unless the volume was made with an owner.
+pub fn volume_options(dialect: Dialect, user: User) -> Option<HashMap<String, String>> {
+    let User { uid, gid } = user;
+    let is_the_images = user == User::default();
+    (dialect == Dialect::Podman && !is_the_images)
+        .then(|| HashMap::from([("o".to_owned(), format!("uid={uid},gid={gid}"))]))
 }
 
 /// A container that is never started: what is uploaded into it lands in the volumes it has.

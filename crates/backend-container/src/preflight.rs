@@ -4,7 +4,7 @@
 use crate::backend::ContainerBackend;
 use crate::client::{Client, LONGEST};
 use crate::plan::Role;
-use crate::volumes;
+use crate::{host_users, volumes};
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum};
 use palisade_core::{
     BackendError, Check, Diagnostic, Foundation, HostIdentity, Policy, Preflight, SandboxId, SandboxSpec,
@@ -24,6 +24,7 @@ pub(crate) async fn preflight(backend: &ContainerBackend) -> Preflight {
             let at = &client.endpoint;
             checks.push(Check::ok("engine", format!("{} {version} at {at}", client.method)));
             checks.push(limits(&info));
+            host_users::remember(client, backend.config(), &info);
             checks.push(isolated_command(backend, client).await);
         }
     }
@@ -130,8 +131,10 @@ fn trial_spec(backend: &ContainerBackend) -> Result<SandboxSpec, BackendError> {
         method: backend.kind(),
         policy: Policy { workspace: Workspace::Scratch, ..Policy::default() },
         foundation: Foundation::default(),
+        paths: Vec::new(),
         dir: None,
         identity: HostIdentity { uid: 65534, gid: 65534 },
         owner: "preflight".into(),
+        git: Vec::new(),
     })
 }

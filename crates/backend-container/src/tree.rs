@@ -6,13 +6,15 @@
 
 use palisade_core::HostPath;
 use palisade_host::beneath::{self, Found, Missing};
+use palisade_host::bound_path::open_without_links;
 use palisade_host::digest::{Digest, Digester};
+use palisade_host::exact_read::ExactReader;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::Dir;
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -21,7 +23,7 @@ use tar::{Builder, EntryType, Header};
 /// Deeper than any installation, and far from what recursion can bear.
 const DEEPEST: usize = 128;
 
-/// A directory, and where it stands inside.
+/// A directory, by its path without links, and where it stands inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) root: HostPath,
@@ -44,7 +46,9 @@ impl Tree {
     }
 
     fn write_for(&self, reader: Reader, out: impl Write) -> io::Result<Digest> {
-        let root = beneath::root(self.root.as_path())?;
+        let root = open_without_links(&self.root).map_err(io::Error::other)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&root, ".", flags, Mode::empty())?;
         let archive = Builder::new(Both { digester: Digester::default(), out });
         let mut walk = Walk { archive, guest: Path::new(&self.guest), reader, left_out: 0 };
         walk.directory(root.as_fd(), Path::new(""), 0)?;
@@ -133,7 +137,7 @@ impl<W: Write> Walk<'_, W> {
         }
         let mode = if meta.mode() & 0o111 == 0 { 0o444 } else { 0o555 };
         let mut header = header(EntryType::Regular, mode, meta.len(), meta.mtime());
-        self.archive.append_data(&mut header, place, Exactly { file, left: meta.len() })
+        self.archive.append_data(&mut header, place, ExactReader::new(file, meta.len()))
     }
 
     fn link(&mut self, place: &Path, target: &OsStr) -> io::Result<()> {
@@ -193,24 +197,6 @@ fn carried_target(guest: &Path, place: &Path, target: &Path) -> PathBuf {
         }
     }
     from_the_top
-}
-
-/// As many bytes as were promised, or an error: an archive cannot take a promise back.
-struct Exactly {
-    file: File,
-    left: u64,
-}
-
-impl Read for Exactly {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let count = self.file.read(&mut buffer[..most])?;
-        if count == 0 && most > 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file shrank while it was read"));
-        }
-        self.left -= count as u64;
-        Ok(count)
-    }
 }
 
 #[cfg(test)]

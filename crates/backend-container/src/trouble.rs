@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Endpoint, variable};
 use bollard::errors::Error;
-use palisade_core::{BackendError, HostTrouble, Method, printable};
+use palisade_core::{BackendError, HostTrouble, Method, one_line, printable_lines};
 use std::io::ErrorKind;
 
 /// How a call to the engine failed.
@@ -91,7 +91,7 @@ impl Engine<'_> {
             Error::JsonDataError { message, .. } => Failure::Unclear(BackendError::EngineRefused {
                 engine: self.method,
                 what: what.into(),
-                reason: format!("its answer is not understood: {}", printable(message)),
+                reason: format!("its answer is not understood: {}", one_line(message)),
             }),
             other => Failure::Trouble(match io_kind(other) {
                 Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => self.absent(),
@@ -116,7 +116,7 @@ impl Engine<'_> {
         let error = BackendError::EngineRefused {
             engine: self.method,
             what: what.into(),
-            reason: printable(message.trim()),
+            reason: printable_lines(message),
         };
         let says = |all: &[&str]| all.iter().any(|words| message.contains(words));
         let in_use = says(&["already in use", "volume is being used", "container state improper"]);
@@ -141,7 +141,7 @@ fn innermost(error: &Error) -> String {
     while let Some(source) = last.source() {
         last = source;
     }
-    printable(&last.to_string())
+    one_line(&last.to_string())
 }
 
 /// The system's own error somewhere below.

@@ -72,11 +72,11 @@ pub(crate) async fn create_own(
 ) -> Result<(), BackendError> {
     let (home, workspace) = (labels::home_volume(&spec.id), labels::workspace_volume(&spec.id));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as i64);
-    let of_files = |kind| labels::of_files(spec, kind, now);
+    let of_files = |kind| labels::of_files(spec, kind, user, now);
     let (of_home, of_workspace) = (of_files(Kind::Home), of_files(Kind::Workspace));
     let (made_home, made_workspace) = tokio::join!(
-        create_volume(client, &home, &of_home),
-        create_volume(client, &workspace, &of_workspace),
+        create_volume(client, &home, &of_home, Some(user)),
+        create_volume(client, &workspace, &of_workspace, Some(user)),
     );
     made_home?;
     made_workspace?;
@@ -89,12 +89,18 @@ pub(crate) async fn create_own(
 }
 
 /// The labels of the volume that is there now: of one that was there before, they are its own.
-pub(crate) async fn create_volume(client: &Client, name: &str, labels: &Labels) -> Result<Labels, Failure> {
+pub(crate) async fn create_volume(
+    client: &Client,
+    name: &str,
+    labels: &Labels,
+    user: Option<User>,
+) -> Result<Labels, Failure> {
     client
         .call("make a volume", LONGEST, |docker| {
             let request = VolumeCreateRequest {
                 name: Some(name.to_owned()),
                 labels: Some(labels.clone()),
+                driver_opts: user.and_then(|user| plan::volume_options(client.dialect, user)),
                 ..VolumeCreateRequest::default()
             };
             async move { docker.create_volume(request).await.map(|volume| volume.labels) }
@@ -102,20 +108,38 @@ pub(crate) async fn create_volume(client: &Client, name: &str, labels: &Labels) 
         .await
 }
 
-/// Which of a sandbox's own volumes the engine does not have. Asked before a container is made: an engine makes a missing
-/// volume by itself, empty, and that would pass for the sandbox's files.
-pub(crate) async fn missing(client: &Client, names: &[String]) -> Result<Vec<String>, BackendError> {
-    let told = |name: &String| format!("volume {name} in {} at {}", client.method, client.endpoint);
+/// What an engine knows of a sandbox's own volumes.
+#[derive(Debug, Default)]
+pub(crate) struct OwnVolumes {
+    /// Those that it does not have, for people.
+    pub(crate) missing: Vec<String>,
+    /// Whom the others belong to, where they say it.
+    pub(crate) user: Option<User>,
+}
+
+/// Looks at a sandbox's own volumes. Asked before a container is made: an engine makes a missing volume by itself, empty,
+/// and that would pass for the sandbox's files.
+pub(crate) async fn look_at_own(client: &Client, names: &[String]) -> Result<OwnVolumes, BackendError> {
     let ask = |name: Option<String>| async move {
         match name {
-            Some(name) => Ok(labels_of(client, &name).await?.is_none().then(|| told(&name))),
+            Some(name) => Ok(Some((labels_of(client, &name).await?, name))),
             None => Ok(None),
         }
     };
     // A home and a workspace: both at once.
     let (one, other) = tokio::join!(ask(names.first().cloned()), ask(names.get(1).cloned()));
-    let found: [Result<Option<String>, BackendError>; 2] = [one, other];
-    found.into_iter().filter_map(Result::transpose).collect()
+    let found: [Result<_, BackendError>; 2] = [one, other];
+    let mut volumes = OwnVolumes::default();
+    for volume in found {
+        match volume? {
+            Some((Some(labels), _)) => volumes.user = volumes.user.or(labels::user_of(&labels)),
+            Some((None, name)) => {
+                volumes.missing.push(format!("volume {name} in {} at {}", client.method, client.endpoint));
+            }
+            None => {}
+        }
+    }
+    Ok(volumes)
 }
 
 /// The labels of a volume; `None` when no volume has this name.

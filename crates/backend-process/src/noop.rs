@@ -6,9 +6,9 @@ use crate::bwrap::{guest_stream, make_directories, remove_directories, require_p
 use crate::tools;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
-    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath, Layout,
-    Leftover, LimitSource, Liveness, Method, Network, Preflight, Root, SandboxId, SandboxSpec, Stream,
-    Workspace,
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, Check, Enforcement, HostPath,
+    HostUsers, Layout, Leftover, LimitSource, Liveness, Method, Network, Preflight, Root, SandboxId,
+    SandboxSpec, Stream, Workspace,
 };
 use palisade_host::marked;
 use palisade_host::{process, tree};
@@ -174,6 +174,11 @@ impl Backend for NoopBackend {
             );
             Preflight { method: Method::Noop, checks: vec![isolation] }
         })
+    }
+
+    fn host_users(&self) -> BoxFuture<'_, HostUsers> {
+        let uid = rustix::process::geteuid().as_raw();
+        Box::pin(std::future::ready(HostUsers::Given(format!("commands run as you, uid {uid}"))))
     }
 
     fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {

@@ -10,6 +10,7 @@
 
 use crate::idmap::IdMap;
 use palisade_core::{BackendError, HostIdentity, HostPath};
+use palisade_host::bound_path::open_without_links;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
@@ -21,6 +22,8 @@ pub(crate) struct Source {
     pub host: HostPath,
     /// Map the owner of the file tree to the sandbox's uid.
     pub map_owner: bool,
+    /// The device and inode of what is meant, for a path that somebody else could have changed since it was opened.
+    pub opened: Option<(u64, u64)>,
 }
 
 /// Directories of which one exists on every Linux, used as the place for our tmpfs; only this thread sees it there.
@@ -66,12 +69,7 @@ fn clone(source: &Source, identity: HostIdentity) -> Result<Clone, BackendError>
     let io = |what: &str, error: rustix::io::Errno| {
         BackendError::io(format!("{what} {}", source.host))(error.into())
     };
-    let handle = rustix::fs::open(
-        source.host.as_path(),
-        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(|error| io("open", error))?;
+    let handle = open(source)?;
     let stat = rustix::fs::fstat(&handle).map_err(|error| io("look at", error))?;
     let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -94,6 +92,22 @@ fn clone(source: &Source, identity: HostIdentity) -> Result<Clone, BackendError>
         })?;
     }
     Ok(Clone { tree, directory })
+}
+
+/// A descriptor of the source. The kernel clones no mount of another mount namespace, so what was opened before this
+/// thread had its own is opened again, and compared.
+fn open(source: &Source) -> Result<OwnedFd, BackendError> {
+    let Some(expected) = source.opened else {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        return rustix::fs::open(source.host.as_path(), flags, Mode::empty())
+            .map_err(|error| BackendError::io(format!("open {}", source.host))(error.into()));
+    };
+    let changed = |reason: String| BackendError::PathChanged { path: source.host.to_string(), reason };
+    let opened = open_without_links(&source.host).map_err(|error| changed(error.to_string()))?;
+    if (opened.device, opened.inode) != expected {
+        return Err(changed("another directory has taken its place".into()));
+    }
+    Ok(opened.into_descriptor())
 }
 
 /// `struct mount_attr` of the kernel.

@@ -72,7 +72,7 @@ impl Warden {
                 let how = child.wait().map_or_else(|error| error.to_string(), describe);
                 end.send_replace(Some(how));
             })
-            .map_err(BackendError::io("start the warden's thread"))?;
+            .map_err(BackendError::start("start a thread for the sandbox"))?;
         let pid = wait.await.map_err(|_| BackendError::Io {
             what: "start the sandbox".into(),
             source: io::Error::other("the warden's thread ended early"),
@@ -208,7 +208,7 @@ fn spawn(launch: Launch) -> Result<std::process::Child, BackendError> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed(&format!("start {}", launch.program.display())));
+        .map_err(BackendError::start(format!("start {}", launch.program.display())));
     if let Some(detour) = &detour {
         // Should it fail, this thread counts as one of the sandbox's until it ends with it.
         let _ = detour.leave();

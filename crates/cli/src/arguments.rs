@@ -45,10 +45,13 @@ pub(crate) enum Command {
     Sandbox(commands::sandbox::Arguments),
     Slots(commands::slots::Arguments),
     Run(commands::run::Arguments),
+    Apply(commands::apply::Arguments),
     Create(commands::create::Arguments),
     Start(commands::start::Arguments),
     Stop(commands::stop::Arguments),
     Rm(commands::rm::Arguments),
+    Sync(commands::sync::Arguments),
+    Rebind(commands::rebind::Arguments),
     Ls(commands::ls::Arguments),
     Inspect(commands::inspect::Arguments),
     Logs(commands::logs::Arguments),
@@ -73,11 +76,19 @@ pub(crate) enum Command {
     Wrapped(commands::wrapped::Arguments),
 }
 
-/// A directory of the host's as the workspace; shared by `run`, `create` and `wrap`.
+/// A directory of the host's as the workspace; shared by `create` and `wrap`.
 #[derive(Debug, Args, Default)]
 pub(crate) struct WorkspaceFlag {
     /// Show DIR as /workspace; writable unless it ends in :ro
     #[arg(short = 'w', long = "workspace", value_name = "DIR[:ro]")]
+    pub(crate) workspace: Option<String>,
+}
+
+/// A directory of the host's, or a copy of one, as the workspace of `run`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct CopyableWorkspaceFlag {
+    /// Show DIR as /workspace: writable, read-only with :ro, or a copy with :copy, whose changes wait for palisade apply
+    #[arg(short = 'w', long = "workspace", value_name = "DIR[:ro|:copy]")]
     pub(crate) workspace: Option<String>,
 }
 

@@ -13,9 +13,11 @@ use palisade_config::{
     Flags, ProjectSource, Settings, Sources, Valued, environment, find_project, find_project_environments,
 };
 use palisade_core::policy::Network;
-use palisade_core::{Access, ExitCode, Foundation, HostPath, Method, Origin, Policy, Secret, Workspace};
+use palisade_core::{
+    Access, ExitCode, Foundation, HostPath, Method, Origin, Policy, SandboxSpec, Secret, Workspace,
+};
 use palisade_engine::wrapper::{Surroundings, Word, Wrapper};
-use palisade_engine::{Engine, EngineConfig, Errand};
+use palisade_engine::{Engine, EngineConfig, Errand, When};
 use palisade_store::{Row, Store, StoreError};
 use palisade_workspace::Git;
 use std::ffi::OsString;
@@ -25,6 +27,8 @@ use std::sync::Arc;
 pub(crate) const SYSTEM_CONFIG: &str = "/etc/palisade/config.toml";
 /// Where the guest binary is, when not beside this program.
 const GUEST_VARIABLE: &str = "PALISADE_GUEST";
+/// Where installations of root's claim the uids of their sandboxes. It survives a boot, as the sandboxes' files do.
+const UID_REGISTRY: &str = "/var/lib/palisade/uids";
 /// Where to fail or die on purpose; only programs built for tests look at it.
 #[cfg(debug_assertions)]
 const FAULT_VARIABLE: &str = "PALISADE_FAULT";
@@ -104,6 +108,7 @@ impl Context {
 
     /// For a wrapper: everything as it was recorded. Of the caller's environment only logging and telemetry count.
     pub(crate) fn of_wrapper(global: &GlobalFlags, wrapper: &Wrapper) -> Result<Self, Failure> {
+        refuse_state_of_another_user(&wrapper.state)?;
         let record = &wrapper.record;
         let logging = [environment::PALISADE_LOG, environment::PALISADE_LOG_FORMAT];
         let environment = setting_variables(&logging)?;
@@ -134,11 +139,18 @@ impl Context {
             runtime_dir: process.user_runtime_dir.clone(),
             home: None,
         };
-        Self::of(settings, process, endpoints)
+        let git = recorded_git(&process);
+        Self::of(settings, process, endpoints, git)
     }
 
-    fn of(settings: Settings, process: ProcessConfig, endpoints: EndpointConfig) -> Result<Self, Failure> {
-        let engine = engine(process.clone(), endpoints.clone(), &settings)?;
+    /// `git` is for repositories in bound directories.
+    fn of(
+        settings: Settings,
+        process: ProcessConfig,
+        endpoints: EndpointConfig,
+        git: Git,
+    ) -> Result<Self, Failure> {
+        let engine = engine(process.clone(), endpoints.clone(), &settings, git)?;
         Ok(Self { settings, engine, foundation: Foundation::default(), time_limit: None, process, endpoints })
     }
 
@@ -171,7 +183,7 @@ impl Context {
         crate::logging::start(&settings, &global.command);
         let process = process_config(state)?;
         let endpoints = endpoints(&process);
-        Self::of(settings, process, endpoints)
+        Self::of(settings, process, endpoints, git())
     }
 
     /// The engine behind a method, where images can be made; nothing for a method without images.
@@ -422,7 +434,41 @@ fn setting_variables(names: &[&str]) -> Result<Vec<(String, String)>, Failure> {
 
 fn state_directory() -> Result<HostPath, Failure> {
     let base = base_directory("XDG_STATE_HOME", ".local/state")?;
-    HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))
+    let state =
+        HostPath::new(base.join("palisade")).map_err(|error| Failure::failed("io", error.to_string()))?;
+    refuse_state_of_another_user(&state)?;
+    Ok(state)
+}
+
+/// Root does not work in an ordinary user's state, which is what `sudo -E` would do. Root's sandboxes run under uids of
+/// their own, so their files could not be given back to the user: they would be in a state that the user can neither use
+/// nor clean up. Where there is no state yet, only sudo's own word says that the home is another user's: in a container,
+/// root's home may well belong to somebody else.
+fn refuse_state_of_another_user(state: &HostPath) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = match std::fs::metadata(state) {
+        Ok(found) => Some(found.uid()),
+        Err(_) => {
+            let above = state.as_path().ancestors().find_map(|path| std::fs::metadata(path).ok());
+            let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+            above.map(|found| found.uid()).filter(|owner| Some(*owner) == caller)
+        }
+    };
+    match owner {
+        Some(owner) if owner != 0 => Err(Failure::Told {
+            code: "state-of-another-user",
+            exit: ExitCode::Configuration,
+            message: format!("the state directory {state} belongs to uid {owner}, and this is root"),
+            hints: vec![
+                "run it as that user, without sudo".into(),
+                "or let root have a state of its own: sudo -H, or set XDG_STATE_HOME".into(),
+            ],
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The state directory has one name wherever it is.
@@ -538,6 +584,23 @@ pub(crate) fn git() -> Git {
     Git::new(found.unwrap_or_else(|| "git".into()), std::env::vars_os())
 }
 
+/// The host's git with the settings that the user had when a wrapper was made: a caller's own must not leave out what the
+/// user's git will run.
+fn recorded_git(process: &ProcessConfig) -> Git {
+    let found = palisade_host::program::find(&process.search_path, "git");
+    let above = |file: &PathBuf, names: &str| {
+        file.ends_with(names)
+            .then(|| file.ancestors().nth(Path::new(names).components().count()).map(Path::to_owned))
+    };
+    let files = &process.git_config;
+    let home = files.iter().rev().find_map(|file| above(file, ".gitconfig").flatten());
+    let config = files.iter().rev().find_map(|file| above(file, "git/config").flatten());
+    let path = std::env::join_paths(&process.search_path).ok().map(PathBuf::from);
+    let variables = [("PATH", path), ("HOME", home), ("XDG_CONFIG_HOME", config)];
+    let variables = variables.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into())));
+    Git::new(found.unwrap_or_else(|| "git".into()), variables)
+}
+
 fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
@@ -573,39 +636,82 @@ fn container_config(
         state: process.state.clone(),
         image: settings.image.value.clone(),
         endpoints,
-        git_config: process.git_config.clone(),
         tell: crate::output::note,
     }
 }
 
-fn engine(process: ProcessConfig, endpoints: EndpointConfig, settings: &Settings) -> Result<Engine, Failure> {
+fn engine(
+    process: ProcessConfig,
+    endpoints: EndpointConfig,
+    settings: &Settings,
+    git: Git,
+) -> Result<Engine, Failure> {
     let container = container_config(&process, endpoints, settings);
+    let state = process.state.clone();
     Ok(Engine::new(EngineConfig {
-        state: process.state.clone(),
+        state: state.clone(),
         uid_base: settings.uid_base.value,
+        uid_registry: UID_REGISTRY.into(),
         keeper_command: vec![this_program()?.into(), crate::telemetry::KEEPER.into()],
         keeper_environment: Box::new(keeper_environment),
         errand: Box::new(errand),
         environment_of_state: Box::new(environment_of_state),
         backends: Box::new(Backends::new(process, container)),
         unsaved_work: Arc::new(crate::commands::agent::work(settings)),
+        bound_repositories: Arc::new(crate::commands::agent::bound(settings, state, git)),
         tell: Box::new(crate::output::warning),
     }))
 }
 
-/// What a sandbox's keeper is to do besides: an agent's work comes into refs by itself. Only keepers ask.
+/// What a sandbox's keeper is to do besides: an agent's work is archived, and commits in a bound directory come to the
+/// host. Only keepers ask.
 fn errand(row: &Row) -> Option<Errand> {
     let record = Record::read(row.spec.dir.as_ref()?);
     let record = record.inspect_err(|error| tracing::warn!(%error, "the agent's record cannot be read"));
-    record.ok()??.errand(vec![this_program().ok()?.into(), crate::commands::agent::BACKGROUND.into()])
+    let command = vec![this_program().ok()?.into(), crate::commands::agent::BACKGROUND.into()];
+    match record.ok()? {
+        Some(record) => record.errand(command),
+        None => shares_repository(&row.spec).then_some(Errand { when: When::OnCommit, command }),
+    }
 }
 
-/// Reads `DIR[:ro]`.
-pub(crate) fn bound_workspace(text: &str) -> Result<Workspace, Failure> {
-    let (path, access) = match text.rsplit_once(':') {
-        Some((path, "ro")) => (path, Access::ReadOnly),
-        Some((path, "rw")) => (path, Access::ReadWrite),
-        _ => (text, Access::ReadWrite),
+/// Whether a sandbox has git data of its own in its workspace.
+fn shares_repository(spec: &SandboxSpec) -> bool {
+    match &spec.policy.workspace {
+        Workspace::Bound { host, access: Access::ReadWrite } => {
+            spec.method != Method::Noop && host.join(".git").as_path().exists()
+        }
+        _ => false,
+    }
+}
+
+/// How a sandbox has the directory that `-w` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkspaceMode {
+    Bound(Access),
+    /// A copy, which it may write.
+    Copy,
+}
+
+/// Reads `DIR[:ro]`, for a command that makes no copies.
+pub(crate) fn bound_workspace(context: &Context, text: &str) -> Result<Workspace, Failure> {
+    match workspace(context, text)? {
+        (host, WorkspaceMode::Bound(access)) => Ok(Workspace::Bound { host, access }),
+        (_, WorkspaceMode::Copy) => Err(Failure::usage(
+            "only `palisade run` can work in a copy of a directory (:copy)",
+            "use palisade run -w DIR:copy, bind the directory read-only with :ro, or give an agent files of its own: palisade \
+             agent start",
+        )),
+    }
+}
+
+/// Reads `DIR[:ro|:copy]`: the directory, without links, and how the sandbox has it.
+pub(crate) fn workspace(context: &Context, text: &str) -> Result<(HostPath, WorkspaceMode), Failure> {
+    let (path, mode) = match text.rsplit_once(':') {
+        Some((path, "ro")) => (path, WorkspaceMode::Bound(Access::ReadOnly)),
+        Some((path, "rw")) => (path, WorkspaceMode::Bound(Access::ReadWrite)),
+        Some((path, "copy")) => (path, WorkspaceMode::Copy),
+        _ => (text, WorkspaceMode::Bound(Access::ReadWrite)),
     };
     let refuse = |reason: String| Failure::Told {
         code: "host-directory-refused",
@@ -613,10 +719,11 @@ pub(crate) fn bound_workspace(text: &str) -> Result<Workspace, Failure> {
         message: format!("cannot use '{}' as the workspace: {reason}", path.escape_debug()),
         hints: vec!["give an existing directory, as in -w . or -w path/to/project:ro".into()],
     };
-    let real = std::fs::canonicalize(path).map_err(|error| refuse(error.to_string()))?;
-    if !real.is_dir() {
+    // What does not exist is reported in the words of this flag.
+    if !std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?.is_dir() {
         return Err(refuse("it is not a directory".into()));
     }
-    let host = HostPath::new(real).map_err(|error| refuse(error.to_string()))?;
-    Ok(Workspace::Bound { host, access })
+    let absolute = std::path::absolute(path).map_err(|error| refuse(error.to_string()))?;
+    let given = HostPath::new(absolute).map_err(|error| refuse(error.to_string()))?;
+    Ok((context.engine.canonical_path(&given)?, mode))
 }

@@ -5,7 +5,7 @@ use crate::{Status, output};
 use palisade_agents::AgentError;
 use palisade_config::ConfigError;
 use palisade_config::manifest::EnvironmentError;
-use palisade_core::{BackendError, Diagnostic, ExitCode, Method};
+use palisade_core::{BackendError, Diagnostic, ExitCode, Method, SandboxName};
 use palisade_engine::EngineError;
 use palisade_images::ImageError;
 use palisade_provision::{OnboardingError, ProvisionError};
@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Config(ConfigError),
     Environment(Box<EnvironmentError>),
     Agent(Box<AgentError>),
+    /// An error about a sandbox that its hints call `NAME`.
+    AgentIn(SandboxName, Box<AgentError>),
     Image(Box<ImageError>),
     Onboarding(Box<OnboardingError>),
     Provision(Box<ProvisionError>),
@@ -56,6 +58,11 @@ impl Failure {
         Self::Told { code: "internal", exit: ExitCode::Internal, message: message.into(), hints }
     }
 
+    /// Says which sandbox an agent's error is about, so that its hints name it.
+    pub(crate) fn in_sandbox(name: &SandboxName) -> impl FnOnce(AgentError) -> Self {
+        |error| Self::AgentIn(name.clone(), Box::new(error))
+    }
+
     /// The stable code of the error.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -63,7 +70,7 @@ impl Failure {
             Self::Engine(error) => error.code(),
             Self::Config(error) => error.code(),
             Self::Environment(error) => error.code(),
-            Self::Agent(error) => error.code(),
+            Self::Agent(error) | Self::AgentIn(_, error) => error.code(),
             Self::Image(error) => error.code(),
             Self::Onboarding(error) => error.code(),
             Self::Provision(error) => error.code(),
@@ -83,6 +90,10 @@ impl Failure {
             Self::Config(error) => tell(&error),
             Self::Environment(error) => tell(error.as_ref()),
             Self::Agent(error) => tell(error.as_ref()),
+            Self::AgentIn(name, error) => {
+                let hints = error.hints().iter().map(|hint| hint.replace("NAME", name.as_str())).collect();
+                tell_with(error.as_ref(), &[], hints)
+            }
             Self::Image(error) => tell(error.as_ref()),
             Self::Onboarding(error) => tell(error.as_ref()),
             Self::Provision(error) => {
@@ -93,7 +104,7 @@ impl Failure {
                     return error.exit() as Status;
                 }
                 let words = last_words(error.services());
-                tell_with(error.as_ref(), &words)
+                tell_with(error.as_ref(), &words, error.hints())
             }
             Self::Told { code, exit, message, hints } => {
                 output::error(&message, &[], &[], &hints);
@@ -105,11 +116,11 @@ impl Failure {
 }
 
 fn tell(error: &dyn Diagnostic) -> Status {
-    tell_with(error, &[])
+    tell_with(error, &[], error.hints())
 }
 
 /// `details` stand between what failed and what to do.
-fn tell_with(error: &dyn Diagnostic, details: &[String]) -> Status {
+fn tell_with(error: &dyn Diagnostic, details: &[String], hints: Vec<String>) -> Status {
     let mut causes = Vec::new();
     let message = error.to_string();
     let mut source = error.source();
@@ -121,7 +132,7 @@ fn tell_with(error: &dyn Diagnostic, details: &[String]) -> Status {
         }
         source = cause.source();
     }
-    output::error(&message, &causes, details, &error.hints());
+    output::error(&message, &causes, details, &hints);
     tracing::debug!(code = error.code(), "failed");
     error.exit() as Status
 }

@@ -1,6 +1,8 @@
 //! Our standard input, read on a thread of its own, since it cannot be waited for in any other way without changing
 //! a file description that we share with others. The thread is left behind at the end of the program.
 
+use crate::output;
+use crate::writer::NO_THREAD;
 use std::io::Read;
 use tokio::sync::mpsc;
 
@@ -25,8 +27,11 @@ impl Keyboard {
                 }
             }
         };
-        // Without a thread there is no input, which is what the receiver then tells.
-        let _ = std::thread::Builder::new().name("stdin".into()).stack_size(128 * 1024).spawn(read);
+        let started = std::thread::Builder::new().name("stdin".into()).stack_size(128 * 1024).spawn(read);
+        if started.is_err() {
+            // To the receiver it is the end of the input.
+            output::warning(&format!("standard input cannot be read: {NO_THREAD}"));
+        }
         Self { pieces }
     }
 

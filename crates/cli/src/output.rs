@@ -1,6 +1,7 @@
 //! The only place that writes: data to stdout, everything else to stderr. Colour only on a terminal.
 
 use crate::Failure;
+use palisade_core::printable;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
@@ -48,10 +49,25 @@ fn label(colour: &str, text: &str) -> String {
     Colours::of_stderr().paint(colour, text)
 }
 
+/// A message as it is shown: nothing in it drives the terminal, and its further lines, which another program may have
+/// written, are indented, so that they do not pass for lines of ours.
+fn shown(message: &str, indent: &str) -> String {
+    let mut lines = message.lines().map(|line| printable(line.trim_end()));
+    let mut text = lines.next().unwrap_or_default();
+    for line in lines {
+        text.push('\n');
+        if !line.starts_with(indent) {
+            text.push_str(indent);
+        }
+        text.push_str(&line);
+    }
+    text
+}
+
 pub(crate) fn error(message: &str, causes: &[String], details: &[String], hints: &[String]) {
-    write_line!("{} {message}", label("1;31", "error:"));
+    write_line!("{} {}", label("1;31", "error:"), shown(message, "  "));
     for cause in causes {
-        write_line!("  {} {cause}", label("31", "cause:"));
+        write_line!("  {} {}", label("31", "cause:"), shown(cause, "    "));
     }
     for detail in details {
         write_line!("{detail}");
@@ -62,7 +78,7 @@ pub(crate) fn error(message: &str, causes: &[String], details: &[String], hints:
 }
 
 pub(crate) fn warning(message: &str) {
-    write_line!("{} {message}", label("1;33", "warning:"));
+    write_line!("{} {}", label("1;33", "warning:"), shown(message, "  "));
 }
 
 pub(crate) fn note(message: &str) {
@@ -123,6 +139,17 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_lines_of_a_message_are_indented_and_cannot_drive_the_terminal() {
+        let said = palisade_core::printable_lines("remote: \x1b[2Jno\nhint: run this\n");
+        assert_eq!(
+            shown(&format!("git push failed: {said}"), "  "),
+            "git push failed:\n  remote: \\u{1b}[2Jno\n  hint: run this"
+        );
+        assert_eq!(shown("one\x07", "  "), "one\\u{7}");
+        assert_eq!(shown("list:\n  item\n other", "  "), "list:\n  item\n   other");
+    }
 
     #[test]
     fn columns_line_up_and_lines_end_clean() {

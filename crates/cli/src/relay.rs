@@ -6,7 +6,7 @@ use crate::keyboard::Keyboard;
 use crate::terminal::{self, RawMode};
 use crate::writer::Writer;
 use crate::{Status, output};
-use palisade_core::{Assignment, ExitCode, Layout, printable};
+use palisade_core::{Assignment, ByteSize, Layout, printable, printable_lines};
 use palisade_engine::EngineError;
 use palisade_host::signals::held_back;
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
@@ -71,7 +71,7 @@ pub(crate) async fn run(
 }
 
 /// Stays with a command that was asked for until its end, and no longer than until `overdue` comes, with what to say then.
-/// It does not wait for a sandbox that does not answer: a signal ends the wait soon, and [`ANSWER_TIMEOUT`] in any case.
+/// It does not wait for a sandbox that does not answer: a signal ends the wait soon, and the connection ends in any case.
 pub(crate) async fn attend_until(
     overdue: impl Future<Output = Failure>,
     client: &Client,
@@ -83,7 +83,7 @@ pub(crate) async fn attend_until(
     let (input, tty) = (call.input, call.tty);
     let (first, early) = match first_answer(&mut receiver, &mut signals).await {
         Ok(answered) => answered,
-        Err(silence) => return silence.end(),
+        Err(silence) => return Ok(silence.end()),
     };
     match first.map_err(EngineError::from)? {
         Some(StreamEvent::Accepted) => {}
@@ -99,14 +99,14 @@ pub(crate) async fn attend_until(
         Tty::No => None,
     };
     let typing = (input == Input::Relayed).then(|| relay_input(sender.clone()));
-    let mut watching = tokio::spawn(watch(client.clone(), signals, early, sender.clone(), tty));
+    let mut passing_on = tokio::spawn(pass_on(client.clone(), signals, early, sender.clone(), tty));
     let mut writer = None;
     let mut overdue = std::pin::pin!(overdue);
     let mut end = loop {
         let event = tokio::select! {
             event = receiver.next() => event,
             failure = &mut overdue => break Err(failure),
-            ended = &mut watching => break ended.unwrap_or(Silence::Lasting).end(),
+            Ok(silence) = &mut passing_on => break Ok(silence.end()),
         };
         match event {
             Ok(Some(StreamEvent::Data { channel, bytes })) => {
@@ -123,7 +123,7 @@ pub(crate) async fn attend_until(
         }
     };
     // Both hold the stream, and a sandbox's guest leaves only when that is closed.
-    watching.abort();
+    passing_on.abort();
     if let Some(typing) = typing {
         typing.abort();
     }
@@ -135,6 +135,16 @@ pub(crate) async fn attend_until(
 }
 
 const SIGPIPE_STATUS: Status = 141;
+/// The status of a command that SIGKILL has ended, as shells have it.
+pub(crate) const KILLED: Status = 137;
+
+/// Says why a command may have been killed. The exit code stays the command's own.
+pub(crate) fn warn_of_memory(limit: ByteSize, killed: u64) {
+    let processes = if killed == 1 { "a process".to_owned() } else { format!("{killed} processes") };
+    output::warning(&format!(
+        "the sandbox reached its memory limit of {limit}, and the kernel killed {processes} in it; --memory sets the limit"
+    ));
+}
 
 fn request(
     layout: &Layout,
@@ -209,7 +219,7 @@ pub(crate) fn assignment(word: &OsString) -> Result<Assignment, Failure> {
 pub(crate) fn refused(program: &str, directory: &str, refusal: &Refusal) -> Status {
     const ENOENT: i32 = 2;
     let reason = match refusal.errno {
-        0 => printable(&refusal.text),
+        0 => printable_lines(&refusal.text),
         errno => {
             let text = std::io::Error::from_raw_os_error(errno).to_string();
             text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -293,38 +303,18 @@ impl Signals {
     }
 }
 
-/// How often a sandbox is asked for a sign of life while a command runs in it.
-const SIGN_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a sandbox may leave a question unanswered. Documented in docs/guides/methods.md.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same after a signal: the user wants to leave.
+/// How long a sandbox may take to take a signal: the user wants to leave.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A sandbox did not answer: it is stopped, paused or overloaded.
+/// A sandbox did not answer after this signal: it is stopped, paused or overloaded. Without a signal, the connection
+/// itself ends after a while, see [`palisade_protocol::client::SignsOfLife`].
 #[derive(Debug)]
-enum Silence {
-    /// After this signal.
-    Signal(SignalKind),
-    Lasting,
-}
+struct Silence(SignalKind);
 
 impl Silence {
-    fn end(self) -> Result<Status, Failure> {
-        match self {
-            Self::Signal(kind) => {
-                output::warning("the sandbox does not answer; the command in it may still be running");
-                Ok(128 + kind.as_raw_value() as Status)
-            }
-            Self::Lasting => Err(Failure::Told {
-                code: "sandbox-silent",
-                exit: ExitCode::Timeout,
-                message: format!("the sandbox did not answer for {} s", ANSWER_TIMEOUT.as_secs()),
-                hints: vec![
-                    "it may be paused, stopped by a signal, or overloaded; to end it: palisade stop NAME"
-                        .into(),
-                ],
-            }),
-        }
+    fn end(self) -> Status {
+        output::warning("the sandbox does not answer; the command in it may still be running");
+        128 + self.0.as_raw_value() as Status
     }
 }
 
@@ -335,27 +325,33 @@ async fn first_answer(
     receiver: &mut StreamReceiver,
     signals: &mut Signals,
 ) -> Result<(Answer, Vec<SignalKind>), Silence> {
-    let mut deadline = Instant::now() + ANSWER_TIMEOUT;
+    let mut leaving: Option<(SignalKind, Instant)> = None;
     let mut early = Vec::new();
     loop {
+        let overdue = async {
+            match leaving {
+                Some((kind, deadline)) => {
+                    tokio::time::sleep_until(deadline).await;
+                    Silence(kind)
+                }
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             answer = receiver.next() => return Ok((answer, early)),
             kind = signals.next() => {
                 if kind != SignalKind::window_change() {
-                    deadline = deadline.min(Instant::now() + SIGNAL_TIMEOUT);
+                    leaving.get_or_insert((kind, Instant::now() + SIGNAL_TIMEOUT));
                 }
                 early.push(kind);
             }
-            () = tokio::time::sleep_until(deadline) => {
-                let signal = early.into_iter().find(|kind| *kind != SignalKind::window_change());
-                return Err(signal.map_or(Silence::Lasting, Silence::Signal));
-            }
+            silence = overdue => return Err(silence),
         }
     }
 }
 
-/// Passes signals on to a command, and asks its sandbox for signs of life. Returns when the sandbox does not answer.
-async fn watch(
+/// Passes signals on to a command. Returns when its sandbox does not answer one.
+async fn pass_on(
     client: Client,
     mut signals: Signals,
     early: Vec<SignalKind>,
@@ -364,42 +360,24 @@ async fn watch(
 ) -> Silence {
     let mut early = early.into_iter();
     loop {
-        let next = async {
-            match early.next() {
-                Some(kind) => kind,
-                None => signals.next().await,
-            }
+        let kind = match early.next() {
+            Some(kind) => kind,
+            None => signals.next().await,
         };
-        match tokio::time::timeout(SIGN_INTERVAL, next).await {
-            Ok(kind) if kind == SignalKind::window_change() => {
-                if tty == Tty::Yes {
-                    // The command may have ended; its receiver learns it.
-                    let _ = sender.resize(terminal::size()).await;
-                }
+        if kind == SignalKind::window_change() {
+            if tty == Tty::Yes {
+                // The command may have ended; its receiver learns it.
+                let _ = sender.resize(terminal::size()).await;
             }
-            Ok(kind) => {
-                let signalled = async {
-                    let _ = sender.signal(kind.as_raw_value() as u8).await;
-                    ask_for_a_sign(&client).await;
-                };
-                if tokio::time::timeout(SIGNAL_TIMEOUT, signalled).await.is_err() {
-                    return Silence::Signal(kind);
-                }
-            }
-            Err(_) => {
-                if tokio::time::timeout(ANSWER_TIMEOUT, ask_for_a_sign(&client)).await.is_err() {
-                    return Silence::Lasting;
-                }
-            }
+            continue;
         }
-    }
-}
-
-/// Waits until a sandbox has answered a question, whatever the answer is. A lost connection is an answer, too: the
-/// command's own stream says so.
-async fn ask_for_a_sign(client: &Client) {
-    if let Ok((_sender, mut receiver)) = client.open(Open::Sessions).await {
-        let _ = receiver.next().await;
+        let signalled = async {
+            let _ = sender.signal(kind.as_raw_value() as u8).await;
+            client.sign_of_life().await;
+        };
+        if tokio::time::timeout(SIGNAL_TIMEOUT, signalled).await.is_err() {
+            return Silence(kind);
+        }
     }
 }
 

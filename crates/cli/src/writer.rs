@@ -13,6 +13,9 @@ const PIECES: usize = 8;
 /// How long whoever leaves waits for a reader of ours that has stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Why neither input nor output can be passed on.
+pub(crate) const NO_THREAD: &str = "no more processes or threads may be started (see ulimit -u)";
+
 #[derive(Debug)]
 pub(crate) struct Writer {
     pieces: mpsc::Sender<(Channel, Vec<u8>)>,
@@ -26,6 +29,7 @@ impl Writer {
         let (pieces, mut received) = mpsc::channel::<(Channel, Vec<u8>)>(PIECES);
         let abandoned = Arc::new(AtomicBool::new(false));
         let (ended, done) = std::sync::mpsc::channel();
+        let not_started = ended.clone();
         let given_up = Arc::clone(&abandoned);
         let write = move || {
             let ended = ended;
@@ -48,8 +52,11 @@ impl Writer {
                 }
             }
         };
-        // Without a thread nothing can be written, which is what the first piece then finds.
-        let _ = std::thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(write);
+        let started = std::thread::Builder::new().name("output".into()).stack_size(128 * 1024).spawn(write);
+        if started.is_err() {
+            // The first piece finds that nothing can be written, and this says why. The receiver is ours, so it is there.
+            let _ = not_started.send(io::Error::other(NO_THREAD));
+        }
         Self { pieces, abandoned, done }
     }
 

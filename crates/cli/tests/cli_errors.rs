@@ -329,6 +329,29 @@ fn a_bwrap_that_does_not_work_is_diagnosed_and_nothing_runs() {
     }
 }
 
+/// What the machine lacks is named, and nobody is sent to reinstall anything.
+#[test]
+fn a_bwrap_that_complains_of_the_machine_is_not_blamed() {
+    let cases = [
+        ("bwrap: Can't open /proc/self/fd: Too many open files", "too many files are open", "ulimit -n"),
+        (
+            "bwrap: Creating new namespace failed: Resource temporarily unavailable",
+            "no more processes or threads may be started",
+            "ulimit -u",
+        ),
+        ("bwrap: Out of memory", "there is not enough memory", "ulimit -v"),
+    ];
+    for (complaint, why, fix) in cases {
+        let instance = Instance::with_method("bwrap");
+        let path = stand_in(&instance, "bwrap", &format!("echo \"{complaint}\" >&2; exit 1"));
+        let told = Instance::finish(instance.command(["run", "--", "true"]).env("PATH", &path));
+        let shown = format!("error: cannot start the sandbox: {why}\nhint: ");
+        assert!(told.code == 1 && told.stderr.starts_with(&shown) && told.stderr.contains(fix), "{told:?}");
+        let doctor = Instance::finish(instance.command(["doctor"]).env("PATH", &path));
+        assert!(doctor.stdout.contains(why) && doctor.stdout.contains(fix), "{doctor:?}");
+    }
+}
+
 /// The same denial has another cause where AppArmor restricts it.
 #[test]
 fn a_denied_user_namespace_is_explained() {
@@ -493,6 +516,46 @@ fn a_commands_own_options_are_its_own_with_and_without_a_separator() {
     for words in [&["run", "echo", "-n", "--help"][..], &["run", "--", "echo", "-n", "--help"]] {
         assert_eq!(instance.run(words).ok().stdout, "--help", "{words:?}");
     }
+}
+
+#[test]
+fn what_git_says_is_shown_line_by_line_and_cannot_drive_the_terminal() {
+    requires!(git);
+    let instance = Instance::with_method("noop");
+    let said = "fatal: cannot do it\\n\\033[2Jhint: run this\\nerror: \\ttoo bad";
+    let script =
+        format!("case $1 in version) exec /usr/bin/git version ;; *) printf '{said}' >&2; exit 128 ;; esac");
+    let path = stand_in(&instance, "git", &script);
+    let start = ["agent", "start", ".", "--agent", "shell", "--task", "true"];
+    let told = Instance::finish(instance.command(start).env("PATH", &path));
+    let shown = "\n  fatal: cannot do it\n  \\u{1b}[2Jhint: run this\n  error:     too bad\n";
+    assert!(told.code == 1 && told.stderr.contains(shown), "{told:?}");
+    assert!(!told.stderr.contains("\\u{a}"), "{}", told.stderr);
+}
+
+/// As when the disk of the repository is full: the sandbox stays, and how to give it up is said with its name.
+#[test]
+fn a_sandbox_whose_work_cannot_be_archived_stays_and_can_be_given_up_by_name() {
+    requires!(git);
+    let instance = Instance::with_method("noop");
+    let repository = instance.home().join("project");
+    std::fs::create_dir(&repository).unwrap();
+    for line in ["init --quiet --initial-branch=main", "commit --quiet --allow-empty -m first"] {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&repository).args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]);
+        assert!(git.args(line.split(' ')).env("HOME", instance.home()).status().unwrap().success(), "{line}");
+    }
+    let work = "echo new > file";
+    let project = repository.to_str().unwrap();
+    instance.run(["agent", "start", project, "--agent", "shell", "--task", work]).ok();
+    let mut command = instance.command(["rm", "--force", "project"]);
+    let plan = format!("fail:sync.archived@{}", instance.home().join("marker").display());
+    let refused = Instance::finish(command.env("PALISADE_FAULT", plan));
+    let hint = "hint: the sandbox stays; to give up what is in it, by name: palisade rm --discard project\n";
+    assert!(refused.code != 0 && refused.stderr.ends_with(hint), "{refused:?}");
+    assert_eq!(instance.run(["ls", "--json"]).ok().json()[0]["name"], "project");
+    instance.run(["rm", "--discard", "project"]).ok();
+    assert_eq!(instance.run(["ls", "--json"]).ok().json(), serde_json::json!([]));
 }
 
 /// Found before anything is made or brought home: a merge that fails half-way helps nobody.

@@ -8,6 +8,8 @@ mod closed;
 mod credentials;
 #[path = "isolation/files.rs"]
 mod files;
+#[path = "isolation/git.rs"]
+mod git;
 #[path = "isolation/identity.rs"]
 mod identity;
 #[path = "isolation/input.rs"]

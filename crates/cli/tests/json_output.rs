@@ -16,7 +16,10 @@ fn every_json_output_is_what_its_schema_says() {
     std::fs::write(project.join("config.toml"), "network = \"none\"\ntools = [\"/usr\"]\n").unwrap();
     instance.run(["trust"]).ok();
     std::fs::write(project.join("config.toml"), "network = \"none\"\n").unwrap();
-    std::fs::create_dir(instance.work().join("bound")).unwrap();
+    for name in ["bound", "shared"] {
+        std::fs::create_dir(instance.work().join(name)).unwrap();
+        instance.give(&instance.work().join(name));
+    }
     let ruby = "name = 'ruby'\ndescription = 'Ruby'\nroot = '/srv/ruby'\ntimeout = '10m'\n\
                 [init.allowed]\npatterns = ['git *']\n[security]\nnetwork = 'none'\npids = 64\n";
     let environments = instance.user_config().with_file_name("environments");
@@ -26,6 +29,8 @@ fn every_json_output_is_what_its_schema_says() {
     }
 
     instance.run(["create", "idle", "-w", "bound:ro"]).ok();
+    instance.run(["run", "-w", "bound:copy", "--", "touch", "new"]).ok();
+    instance.run(["create", "--start", "sharing", "-w", "shared"]).ok();
     instance.started("busy");
     for script in ["sleep 1000", "exit 3"] {
         let session = script.split(' ').next().unwrap();
@@ -67,6 +72,8 @@ fn every_json_output_is_what_its_schema_says() {
         ("sessions", vec!["sessions", "busy", "--json"]),
         ("egress-log", vec!["egress", "log", "reaching", "--json"]),
         ("gc", vec!["gc", "--json"]),
+        ("apply", vec!["apply", "--list", "--json"]),
+        ("sync", vec!["sync", "sharing", "--json"]),
         ("doctor", vec!["doctor", "--all", "--json"]),
         ("config-show", vec!["config", "show", "--json", "--log-level", "error"]),
         ("env-ls", vec!["env", "ls", "--json"]),

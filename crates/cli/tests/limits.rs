@@ -79,6 +79,9 @@ fn heavy_a_memory_hog_is_killed_and_the_guest_answers_the_next_command() {
     everywhere("bwrap", &["--memory", "64M"], |inside| {
         let outcome = inside.run(&words);
         assert_eq!((outcome.stdout.as_str(), outcome.code), ("", 128 + 9), "{}", outcome.stderr);
+        let told =
+            "warning: the sandbox reached its memory limit of 64M, and the kernel killed a process in it";
+        assert!(outcome.stderr.starts_with(told), "{}", outcome.stderr);
         assert_eq!(inside.shell("echo alive").ok().stdout, "alive\n");
     });
     everywhere("bwrap", &["--memory", "512M"], |inside| {
@@ -157,6 +160,25 @@ fn a_limit_that_was_asked_for_is_enforced_or_refused() {
     everywhere("bwrap", &[], |inside| {
         inside.shell("true").ok();
     });
+}
+
+#[test]
+fn a_limit_that_is_too_low_for_a_start_is_named() {
+    requires!(bwrap, root);
+    for (flag, value) in [("--memory", "4096"), ("--pids", "1")] {
+        let instance = Instance::with_method("bwrap");
+        let expected = format!("error: the sandbox does not start with its {} limit of ", &flag[2..]);
+        let hint = format!("hint: raise it with {flag}\n");
+        for words in [&["run", flag, value, "--", "true"][..], &["create", "--start", flag, value, "box"]] {
+            let told = instance.run(words);
+            assert_eq!(told.code, 4, "{told:?}");
+            assert!(told.stderr.starts_with(&expected) && told.stderr.ends_with(&hint), "{told:?}");
+        }
+    }
+    // A kill that has nothing to do with memory is not said to have.
+    let instance = Instance::with_method("bwrap");
+    let killed = instance.run(["run", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!((killed.code, killed.stderr.contains("memory")), (137, false), "{killed:?}");
 }
 
 fn resident(pid: u32) -> u64 {

@@ -416,7 +416,7 @@ pub const KEYS: &[KeyDoc] = &[
         aliases: &[],
         kind: "a whole number from 65536 to 4000000000",
         default: "1910000000",
-        help: "Started by root, sandboxes run under host uids of their own, from this one up.",
+        help: "Started by root, or by an engine of root's, sandboxes run under host uids of their own, from this one up.",
         environment: None,
         flag: None,
         project: ProjectRule::Never,

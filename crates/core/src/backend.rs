@@ -155,6 +155,15 @@ pub fn require_objects(spec: &SandboxSpec, state: &HostPath) -> Result<Option<Ho
     }
 }
 
+/// Whom the sandboxes of a method run as on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostUsers {
+    /// Each runs under the uid of its specification, which no other sandbox has.
+    OnePerSandbox,
+    /// The method decides; this says how, for people.
+    Given(String),
+}
+
 /// Something that outlived the process it belonged to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leftover {
@@ -194,10 +203,15 @@ pub enum BackendError {
     Unsupported { method: Method, what: String, fix: String },
     #[error("the {limit} limit that was asked for cannot be enforced: {reason}")]
     Limit { limit: String, reason: String, fix: String },
+    #[error("the sandbox does not start with its {limit} limit of {value}")]
+    LimitTooLow { limit: &'static str, value: String },
     #[error("environment '{environment}' needs {tools}, which {place} does not have")]
     MissingTools { environment: String, tools: String, place: String, fix: String },
     #[error("cannot use {path} in a sandbox: {reason}")]
     HostDirectory { path: String, reason: String, fix: String },
+    /// A path that was given once leads elsewhere, and it is not known that the user wanted that.
+    #[error("{path} is not the place that was given: {reason}")]
+    PathChanged { path: String, reason: String },
     #[error("Missing image: {image}. Run: {fix}")]
     MissingImage { image: String, fix: String },
     #[error("{engine} did not answer within {seconds} s: {what}")]
@@ -231,6 +245,15 @@ impl BackendError {
         Self::Unsupported { method, what: what.into(), fix }
     }
 
+    /// For the start of a process or a thread.
+    pub fn start(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| match HostTrouble::of_start(&what, &source) {
+            Some(trouble) => Self::Host(trouble),
+            None => Self::Io { what, source },
+        }
+    }
+
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| match HostTrouble::of(&what, &source) {
@@ -246,8 +269,10 @@ impl Diagnostic for BackendError {
             Self::Unavailable { .. } => "method-unavailable",
             Self::Unsupported { .. } => "method-unsupported",
             Self::Limit { .. } => "limit-not-enforceable",
+            Self::LimitTooLow { .. } => "limit-too-low",
             Self::MissingTools { .. } => "tools-missing",
             Self::HostDirectory { .. } => "host-directory-refused",
+            Self::PathChanged { .. } => "host-path-changed",
             Self::MissingImage { .. } => "image-missing",
             Self::EngineSilent { .. } => "engine-silent",
             Self::EngineRefused { .. } => "engine-refused",
@@ -265,10 +290,12 @@ impl Diagnostic for BackendError {
             Self::Unavailable { .. }
             | Self::Unsupported { .. }
             | Self::Limit { .. }
+            | Self::LimitTooLow { .. }
             | Self::MissingTools { .. } => ExitCode::Preflight,
-            Self::HostDirectory { .. } | Self::EngineRefused { .. } | Self::MissingObjects { .. } => {
-                ExitCode::Failed
-            }
+            Self::HostDirectory { .. }
+            | Self::PathChanged { .. }
+            | Self::EngineRefused { .. }
+            | Self::MissingObjects { .. } => ExitCode::Failed,
             Self::MissingImage { .. } | Self::FilesMissing { .. } => ExitCode::Provisioning,
             Self::EngineSilent { .. } => ExitCode::Timeout,
             Self::DirectoryBusy { .. } | Self::RunsAlready { .. } => ExitCode::Conflict,
@@ -285,7 +312,15 @@ impl Diagnostic for BackendError {
             | Self::MissingTools { fix, .. }
             | Self::HostDirectory { fix, .. }
             | Self::EngineSilent { fix, .. } => vec![fix.clone()],
-            Self::MissingImage { .. } | Self::EngineRefused { .. } | Self::RunsAlready { .. } => Vec::new(),
+            Self::PathChanged { .. } => vec![
+                "look at it first: a sandbox can replace everything below a directory that it may write".into(),
+                "to use what is there now: palisade rebind NAME, or PATH for a wrapper; a run is started again".into(),
+            ],
+            Self::LimitTooLow { limit, .. } => vec![format!("raise it with --{limit}")],
+            Self::EngineRefused { engine, .. } => {
+                vec![format!("the reason is {engine}'s own; look at its log for more")]
+            }
+            Self::MissingImage { .. } | Self::RunsAlready { .. } => Vec::new(),
             Self::MissingObjects { .. } => {
                 vec!["run `palisade agent start` in the repository: it writes the store again".into()]
             }
@@ -294,7 +329,7 @@ impl Diagnostic for BackendError {
                 format!("or give it up with: palisade rm {sandbox}"),
             ],
             Self::DirectoryBusy { .. } => {
-                vec!["stop the sandbox that has it (palisade ls), or bind it read-only with :ro".into()]
+                vec!["stop the sandbox that has it (palisade ls), give this one a copy with -w DIR:copy, or bind it read-only with :ro".into()]
             }
             Self::Host(trouble) => trouble.hints(),
             Self::Io { .. } => Vec::new(),
@@ -316,6 +351,9 @@ pub trait Backend: Send + Sync {
     fn admit<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    /// Says whom the sandboxes of this method run as on the host.
+    fn host_users(&self) -> BoxFuture<'_, HostUsers>;
 
     /// Makes what outlives a stop: directories, volumes.
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>>;
@@ -340,11 +378,6 @@ pub trait Backend: Send + Sync {
 
     fn layout(&self, spec: &SandboxSpec) -> Layout;
 
-    /// What the user should know of the host directories a sandbox could write since then, now that it has ended.
-    fn warnings(&self, _spec: &SandboxSpec, _since: std::time::SystemTime) -> Vec<String> {
-        Vec::new()
-    }
-
     /// Changes whenever a passed preflight might no longer hold: another tool, another version, another engine.
     /// Empty when nothing can be said, so that nothing is kept.
     fn tool_identity(&self) -> String {
@@ -355,6 +388,12 @@ pub trait Backend: Send + Sync {
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError>;
 
     fn inspect<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Liveness, BackendError>>;
+
+    /// How many processes of a running sandbox the kernel has killed because the sandbox had reached its memory limit.
+    /// `keeper` is the process that holds the sandbox. 0 also where this cannot be found out.
+    fn memory_kills<'a>(&'a self, _spec: &'a SandboxSpec, _keeper: u32) -> BoxFuture<'a, u64> {
+        Box::pin(std::future::ready(0))
+    }
 
     /// The file of the state directory that says that this installation has used the backend, so that
     /// [`Backend::leftovers`] may find something, besides what belongs to the sandboxes of its records.

@@ -61,8 +61,10 @@ mod tests {
             method: Method::Docker,
             policy: Policy::default(),
             foundation: Foundation::default(),
+            paths: Vec::new(),
             identity: HostIdentity { uid: 7, gid: 8 },
             owner: "owner".into(),
+            git: Vec::new(),
         };
         let description = SandboxDescription::new(spec, 5);
         let text = description.to_json();

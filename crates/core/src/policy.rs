@@ -2,6 +2,7 @@
 
 use crate::objects::{OBJECTS, ObjectStoreName};
 use crate::path::{GuestPath, HostPath};
+use crate::private_git::GIT_DIRECTORIES;
 use crate::reach::{AllowRule, HostPort, PROXY_PORT};
 use crate::resources::Resources;
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,7 @@ pub enum Workspace {
     Own,
     /// In memory, gone with the run.
     Scratch,
-    /// A host directory (`-w`); writable ones are fenced, see `docs/adr`.
+    /// A host directory (`-w`). In a writable one a sandbox has git data of its own, see `docs/adr`.
     Bound { host: HostPath, access: Access },
 }
 
@@ -207,9 +208,10 @@ pub enum InvalidMount {
 /// Places a user's mount may neither replace nor lie above.
 const RESERVED: [&str; 7] = ["/", "/etc", "/home", "/run", "/var", WORKSPACE, HOME];
 /// Places below which nothing may be mounted either; some of them are links inside.
-const RESERVED_TREES: [&str; 13] = [
+const RESERVED_TREES: [&str; 14] = [
     "/.palisade",
     OBJECTS,
+    GIT_DIRECTORIES,
     "/bin",
     "/dev",
     "/lib",

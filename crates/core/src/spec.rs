@@ -1,19 +1,24 @@
 //! Everything a backend needs to know to build one sandbox.
 
+use crate::bound_path::BoundPath;
 use crate::environment::Foundation;
 use crate::id::SandboxId;
 use crate::method::Method;
 use crate::name::SandboxName;
 use crate::path::HostPath;
 use crate::policy::Policy;
+use crate::private_git::PrivateGit;
 use serde::{Deserialize, Serialize};
 
-/// The host uid and gid under which a process-backed sandbox runs. Never 0.
+/// The host uid and gid under which a sandbox runs, where its method lets the host choose. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostIdentity {
     pub uid: u32,
     pub gid: u32,
 }
+
+/// The highest uid that container engines take for the user of a container.
+pub const HIGHEST_CONTAINER_UID: u32 = i32::MAX as u32;
 
 /// A sandbox's own directory on the host, and the names in it. Only we create these names, and nothing inside
 /// a sandbox can reach the directory itself, only what lies in `home` and `workspace`.
@@ -73,10 +78,16 @@ pub struct SandboxSpec {
     /// What it is made from.
     #[serde(default, skip_serializing_if = "Foundation::is_plain")]
     pub foundation: Foundation,
+    /// Which places the paths of the policy led to when they were given. Records of before have none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<BoundPath>,
     /// `None` for one-off runs, which keep nothing. What was written down of it counts only as far as there is one:
     /// readers derive it, see [`SandboxDir::of`].
     pub dir: Option<SandboxDir>,
     pub identity: HostIdentity,
     /// Tells this installation's resources from another's.
     pub owner: String,
+    /// Git data of its own for the host directories that it may write. Made for each start, and not recorded.
+    #[serde(skip)]
+    pub git: Vec<PrivateGit>,
 }

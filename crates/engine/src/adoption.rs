@@ -229,6 +229,7 @@ fn summary(adoption: &AdoptionReport, damage: Option<&Damage>) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound_repositories::NoRepositories;
     use crate::engine::{BackendProvider, EngineConfig};
     use crate::session::Connection;
     use crate::unsaved_work::{ArchiveCause, ArchivedWork, UnsavedReport, UnsavedWork, WorkError};
@@ -289,12 +290,14 @@ mod tests {
         Engine::new(EngineConfig {
             state: state.clone(),
             uid_base: 200_000,
+            uid_registry: state.as_path().join("uid-registry"),
             keeper_command: Vec::new(),
             keeper_environment: Box::new(Vec::new),
             errand: Box::new(|_| None),
             environment_of_state: Box::new(|_| None),
             backends: Box::new(NoBackends),
             unsaved_work: Arc::new(NoWork),
+            bound_repositories: Arc::new(NoRepositories),
             tell: Box::new(|_| {}),
         })
     }
@@ -308,8 +311,10 @@ mod tests {
             method: Method::Bwrap,
             policy: Policy::default(),
             foundation: Foundation::default(),
+            paths: Vec::new(),
             identity: HostIdentity { uid: 1, gid: 1 },
             owner: "another".into(),
+            git: Vec::new(),
         };
         std::fs::create_dir_all(spec.dir.as_ref().unwrap().path()).unwrap();
         description::write(&spec, 5).unwrap();
@@ -325,7 +330,7 @@ mod tests {
         let me = process::this_process();
         // One is being made: it has a record and, by now, a description.
         let made = described(&state, 1);
-        store.insert(&NewSandbox { spec: made, uid_base: None, at: 0 }, &me).unwrap();
+        store.insert(&NewSandbox { spec: made, uids: None, at: 0 }, &me).unwrap();
         // One without a record is being removed.
         let removed = described(&state, 2);
         store.begin_intent(&removed.id, IntentKind::Remove, &serde_json::Value::Null, &me, 0).unwrap();

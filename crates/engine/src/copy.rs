@@ -4,20 +4,20 @@ mod extract;
 mod landing;
 mod meter;
 mod pack;
+mod paths;
 mod pipe;
 
 pub use extract::extract;
 pub use landing::{Anything, Arrived, CopyLimits, CopyStop, Fate, Landing, Reception, Refusal, Tally, Top};
+pub use paths::{CopySource, CopyTarget};
 
 use crate::error::EngineError;
-use palisade_core::printable;
+use palisade_core::{printable, printable_lines};
 use palisade_protocol::client::{Client, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{Channel, Exit, Open, Refusal as Refused, RefusalCode};
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::Duration;
 
 /// How long a sandbox may say nothing in the middle of a copy.
@@ -53,15 +53,12 @@ pub struct Skipped {
 }
 
 /// Copies a host file or tree into the sandbox. A target that is a directory receives it under its own name; any
-/// other target is the new name. A source that ends in `/.` means the directory's contents.
-pub async fn copy_in(client: &Client, source: &Path, target: &str) -> Result<CopyReport, EngineError> {
-    let failed = |reason: String| EngineError::Copy { path: source.display().to_string(), reason };
-    let opened = pack::Source::open(source).map_err(|error| failed(error.to_string()))?;
-    let contents = source.as_os_str().as_bytes().ends_with(b"/.") || source == Path::new(".");
-    let named =
-        if contents { OsString::from(".") } else { source.file_name().unwrap_or(OsStr::new(".")).to_owned() };
-    let (streams, name) = open_target(client, target, Some(named)).await?;
-    send(streams, target, &failed, move |writer| pack::pack(opened, &name, writer)).await
+/// other target is the new name.
+pub async fn copy_in(client: &Client, copied: CopySource, target: &str) -> Result<CopyReport, EngineError> {
+    let CopySource { source, name, shown } = copied;
+    let failed = |reason: String| EngineError::Copy { path: shown.clone(), reason };
+    let (streams, name) = open_target(client, target, Some(name)).await?;
+    send(streams, target, &failed, move |writer| pack::pack(source, &name, writer)).await
 }
 
 /// Copies the content of an open file into the sandbox. The target is its name, in a directory that must exist.
@@ -154,12 +151,17 @@ async fn finish(receiver: &mut StreamReceiver, target: &str) -> Result<(), Engin
 pub async fn copy_out(
     client: &Client,
     source: &str,
-    target: &Path,
+    target: CopyTarget,
     limits: CopyLimits,
 ) -> Result<CopyReport, EngineError> {
     let contents = source.ends_with("/.");
     let source = source.trim_end_matches("/.");
-    let (place, top) = destination(target, contents)?;
+    let top = match target.name {
+        Some(name) => Top::Names(vec![name]),
+        None if contents => Top::Names(Vec::new()),
+        None => Top::Keep,
+    };
+    let place = target.directory;
     let path = if source.is_empty() { "/" } else { source };
     let reception = Anything { top: top.names() };
     let landing = Landing::new(place, top, limits, reception);
@@ -173,7 +175,7 @@ pub async fn copy_out(
         Received::InPart { said } if said.is_empty() => {
             return Err(failed("the copy failed inside the sandbox".into()));
         }
-        Received::InPart { said } => return Err(failed(said.join("; "))),
+        Received::InPart { said } => return Err(failed(printable_lines(&said.join("\n")))),
     }
     if let (0, Some(first)) = (report.entries, report.skipped.first()) {
         return Err(failed(format!("nothing was copied: {}", first.why)));
@@ -274,26 +276,11 @@ async fn next(receiver: &mut StreamReceiver, path: &str) -> Result<Option<Stream
     }
 }
 
-/// The directory to write into, opened, and what becomes of the source's own name there.
-fn destination(target: &Path, contents: bool) -> Result<(std::fs::File, Top), EngineError> {
-    let failed = |reason: String| EngineError::Copy { path: target.display().to_string(), reason };
-    let open = |path: &Path| std::fs::File::open(path).map_err(|error| failed(error.to_string()));
-    if target.is_dir() {
-        return Ok((open(target)?, if contents { Top::Names(Vec::new()) } else { Top::Keep }));
-    }
-    let name = target.file_name().ok_or_else(|| failed("is not a file name".into()))?;
-    let parent = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    Ok((open(parent)?, Top::Names(vec![name.to_owned()])))
-}
-
 fn refused(path: &str, refusal: &Refused) -> EngineError {
     let reason = match refusal.code {
         RefusalCode::NotFound => "no such file or directory in the sandbox".to_owned(),
         _ if refusal.errno > 0 => std::io::Error::from_raw_os_error(refusal.errno).to_string(),
-        _ => printable(&refusal.text),
+        _ => printable_lines(&refusal.text),
     };
     EngineError::Copy { path: printable(path), reason }
 }
@@ -309,6 +296,6 @@ fn complaint(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     match text.trim() {
         "" => "the copy failed inside the sandbox".into(),
-        text => text.lines().map(printable).collect::<Vec<_>>().join("; "),
+        text => printable_lines(text),
     }
 }

@@ -29,19 +29,23 @@ impl Engine {
         let id = new_id().map_err(EngineError::io("make an id"))?;
         let store = self.store()?;
         let _lease = self.lease(None);
-        let spec = SandboxSpec {
+        let mut spec = SandboxSpec {
             dir: Some(SandboxDir::of(&self.config.state, &id)),
             id,
             name: Some(request.name),
             method: request.method,
             policy: request.policy,
             foundation: request.foundation,
+            paths: Vec::new(),
             identity: self.identity(),
             owner: self.owner()?.to_owned(),
+            git: Vec::new(),
         };
         about(&spec);
         backend.admit(&spec).await?;
-        let new = NewSandbox { spec, uid_base: self.uid_base(), at: now() };
+        spec.paths = self.record_paths(&spec.policy, &spec.foundation)?;
+        self.note_missing_handles(&spec.paths);
+        let new = NewSandbox { spec, uids: self.uids(backend.as_ref()).await?, at: now() };
         // Nobody can know the id yet, so nobody else has its turn.
         let _turn = self.turn_within(&new.spec.id, Duration::ZERO).await?;
         let inserted = store.insert(&new, &process::this_process())?;
@@ -53,6 +57,7 @@ impl Engine {
             return Err(error);
         }
         store.end_intent(inserted.intent)?;
+        store.fill_reserve();
         tracing::info!("created");
         self.row(inserted.spec.id.as_str())
     }

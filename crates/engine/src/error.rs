@@ -1,5 +1,6 @@
 //! What can go wrong with a verb.
 
+use crate::copied_directory::CopyError;
 use crate::unsaved_work::WorkError;
 use crate::wrapper::WrapperError;
 use palisade_core::{
@@ -20,6 +21,8 @@ pub enum EngineError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Wrapper(#[from] WrapperError),
+    #[error(transparent)]
+    Copied(#[from] CopyError),
     /// Whatever knows about the work in a sandbox could not save it.
     #[error("{0}")]
     Work(WorkError),
@@ -27,6 +30,9 @@ pub enum EngineError {
     UnsavedWork { name: SandboxName, unapplied: Vec<String>, not_archived: Vec<String> },
     #[error("some work in sandbox '{name}' could not be archived:{}", lines(.items, &[]))]
     NotArchived { name: SandboxName, items: Vec<String> },
+    /// It stays, since what is in it could not be saved.
+    #[error("{error}")]
+    WorkNotSaved { name: SandboxName, error: WorkError },
     /// It could not be started, so nothing is known of what is in it.
     #[error("the work in sandbox '{name}' could not be looked at: {source}")]
     WorkUnknown { name: SandboxName, source: Box<EngineError> },
@@ -114,6 +120,14 @@ impl EngineError {
         fault::at(step).map_err(Self::io("carry on"))
     }
 
+    /// The method that could not be asked what is left of it, when that is what this is about.
+    pub(crate) fn unasked(&self) -> Option<Method> {
+        match self {
+            Self::NotAsked { engine, .. } => Some(*engine),
+            _ => None,
+        }
+    }
+
     pub(crate) fn keeper_unreachable(name: &SandboxName, source: std::io::Error) -> Self {
         match HostTrouble::of(&format!("reach the keeper of sandbox '{name}'"), &source) {
             Some(trouble) => Self::Host(trouble),
@@ -136,12 +150,15 @@ impl Diagnostic for EngineError {
             Self::Store(error) => error.code(),
             Self::Backend(error) => error.code(),
             Self::Host(trouble) => trouble.code(),
+            Self::Client(ClientError::Silent { .. }) => "sandbox-silent",
             Self::Client(_) => "guest-connection",
             Self::Wrapper(error) => error.code(),
+            Self::Copied(error) => error.code(),
             Self::Work(error) => error.code(),
             Self::UnsavedWork { .. } => "unsynced-work",
             Self::NotArchived { .. } => "work-not-archived",
             Self::WorkUnknown { source, .. } => source.code(),
+            Self::WorkNotSaved { error, .. } => error.code(),
             Self::AgentWorking { .. } => "agent-working",
             Self::WrongState { .. } => "wrong-state",
             Self::Ended { .. } | Self::Removed { .. } => "sandbox-ended",
@@ -167,12 +184,15 @@ impl Diagnostic for EngineError {
 
     fn exit(&self) -> ExitCode {
         match self {
+            Self::Client(ClientError::Silent { .. }) => ExitCode::Timeout,
             Self::Store(error) => error.exit(),
             Self::Backend(error) => error.exit(),
             Self::Host(trouble) => trouble.exit(),
             Self::Wrapper(error) => error.exit(),
+            Self::Copied(error) => error.exit(),
             Self::Work(error) => error.exit(),
             Self::WorkUnknown { source, .. } => source.exit(),
+            Self::WorkNotSaved { error, .. } => error.exit(),
             Self::UnsavedWork { .. } | Self::NotArchived { .. } | Self::AgentWorking { .. } => {
                 ExitCode::Conflict
             }
@@ -207,6 +227,7 @@ impl Diagnostic for EngineError {
             Self::Backend(error) => error.hints(),
             Self::Host(trouble) => trouble.hints(),
             Self::Wrapper(error) => error.hints(),
+            Self::Copied(error) => error.hints(),
             Self::Work(error) => error.hints(),
             Self::UnsavedWork { name, not_archived, .. } => vec![
                 format!("bring it into your branches: palisade agent sync {name}"),
@@ -224,11 +245,30 @@ impl Diagnostic for EngineError {
                 let discard = format!("or give up what is in it by name: palisade rm --discard {name}");
                 source.hints().into_iter().chain([discard]).collect()
             }
+            Self::WorkNotSaved { name, error } => {
+                let mut hints = error.hints();
+                if !hints.iter().any(|hint| hint.contains("--discard")) {
+                    hints.push(format!(
+                        "the sandbox stays; to give up what is in it, by name: palisade rm --discard {name}"
+                    ));
+                }
+                hints
+            }
             Self::AgentWorking { .. } => vec![
                 "wait for it to end, or end it: repeat the command with --force; its work is archived first"
                     .into(),
             ],
             Self::WrongState { hint, .. } => vec![hint.clone()],
+            Self::Client(ClientError::Silent { sandbox, .. }) => {
+                let end = sandbox.as_ref().map(|name| format!("; to end it: palisade stop {name}"));
+                let hint = "it may be paused, stopped by a signal, or overloaded".to_owned();
+                vec![hint + end.as_deref().unwrap_or_default()]
+            }
+            Self::Client(ClientError::Closed) => vec![
+                "the sandbox has ended, or the engine that runs it cannot be reached; to see what still runs: palisade ls"
+                    .into(),
+                "what is left of a run is removed by the next command, or with: palisade gc".into(),
+            ],
             Self::Ended { name, .. } => {
                 vec![format!("what was written in it is kept; start it again with: palisade start {name}")]
             }

@@ -108,7 +108,12 @@ impl Engine {
 
     /// Does it, or only reports what it would do. What cannot be put right does not keep the rest from it.
     pub async fn gc(&self, dry_run: bool) -> Result<GcReport, EngineError> {
-        observe(verb_span!(spans::GC), self.sweep(dry_run)).await
+        let _freeing = self.freeing_space();
+        let report = observe(verb_span!(spans::GC), self.sweep(dry_run)).await?;
+        if !dry_run {
+            self.store()?.fill_reserve();
+        }
+        Ok(report)
     }
 
     async fn sweep(&self, dry_run: bool) -> Result<GcReport, EngineError> {
@@ -152,12 +157,24 @@ impl Engine {
         for outcome in self.settle_unrecorded(findings, dry_run).await? {
             report.note(outcome);
         }
+        let unasked: Vec<Method> = report.failures.iter().filter_map(EngineError::unasked).collect();
+        match self.report_for_the_dead(&unasked, dry_run) {
+            Ok(items) => report.items.extend(items),
+            Err(error) => report.note(Err(error)),
+        }
         for outcome in self.sweep_wrappers(dry_run) {
             report.note(outcome);
+        }
+        if !dry_run {
+            self.settle_writers();
         }
         // What could not be looked at may rely on any store of objects.
         if report.failures.is_empty() && report.items.iter().all(|item| item.action != GcAction::Kept) {
             self.collect_objects(dry_run, &mut report)?;
+        }
+        self.collect_git_data(dry_run, &mut report).await;
+        for outcome in self.collect_copies(&unasked, dry_run) {
+            report.note(outcome);
         }
         Ok(report)
     }
@@ -173,6 +190,28 @@ impl Engine {
             report.note(removed.map(|removed| removed.then(item)));
         }
         Ok(())
+    }
+
+    /// Git data of runs that were killed. What holds commits stays: the next run in the directory brings them back.
+    async fn collect_git_data(&self, dry_run: bool, report: &mut GcReport) {
+        let repositories = &self.config.bound_repositories;
+        for left in repositories.left_behind() {
+            let what = format!("git data of run {}", left.sandbox);
+            let directory = left.directories.first().map(|(directory, _)| directory.to_string());
+            if left.has_commits {
+                let directory = directory.unwrap_or_default();
+                let hint = format!(
+                    "its commits are not on the host yet; bring them back: palisade run -w {directory} -- true"
+                );
+                report.items.push(GcItem::kept(what, hint));
+                continue;
+            }
+            let removed = match dry_run {
+                true => Ok(()),
+                false => repositories.put_away(&left.sandbox, None).await.map_err(EngineError::Work),
+            };
+            report.note(removed.map(|()| Some(GcItem::new(what, GcAction::Removed))));
+        }
     }
 
     /// Brings to an end what a dead process had begun. A process that has the sandbox's lock does it instead of us.

@@ -14,12 +14,13 @@ use palisade_core::{
 };
 use palisade_egress::Gate;
 use palisade_host::fault::Step;
+use palisade_host::fence;
 use palisade_host::process;
 use palisade_protocol::Open;
 use palisade_store::{Row, Store};
 use std::io::Write;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -37,6 +38,8 @@ pub(crate) const STOPPED: &str = "it was stopped";
 impl Engine {
     /// Becomes the keeper of a sandbox, until it ends. `report` is told once whether it is up, and then dropped.
     pub async fn keep(&self, id: &str, report: impl Write) -> Result<(), EngineError> {
+        // A keeper's records are about the end of its sandbox, sooner or later.
+        let _freeing = self.freeing_space();
         let row = self.row(id)?;
         let span = tracing::info_span!(
             spans::KEEP,
@@ -79,8 +82,12 @@ impl Engine {
             error.type = Empty,
         );
         let pulse = Arc::new(Pulse::default());
-        let home = match self.home_of_keeper(&row) {
-            Ok(home) => home,
+        let prepared = self.home_of_keeper(&row).and_then(|home| {
+            let writing = self.begin_writing(row.id(), &row.spec.policy, &row.spec.paths)?;
+            Ok((home, writing))
+        });
+        let (home, _writing) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => {
                 tell(report, &failure(&error));
                 return Err(error);
@@ -206,11 +213,18 @@ impl Engine {
         let writing = Arc::clone(&book);
         let manner = match way {
             Way::Adopt => Way::Adopt,
-            Way::Start => match backend.start(&row.spec).await {
-                // The record was wrong, and what runs is not ended for it.
-                Err(BackendError::RunsAlready { .. }) => Way::Adopt,
-                started => started.map(|()| Way::Start)?,
-            },
+            Way::Start => {
+                // Together: both may take long, and no command is taken before both are done. What was seen is on disk,
+                // and not kept in the memory of a process that may live for days.
+                let spec = self.with_private_git(backend, &row.spec).await?;
+                let (started, _) =
+                    tokio::join!(backend.start(&spec), self.take_baselines(&row.spec, &row.spec.policy));
+                match started {
+                    // The record was wrong, and what runs is not ended for it.
+                    Err(BackendError::RunsAlready { .. }) => Way::Adopt,
+                    started => started.map(|()| Way::Start)?,
+                }
+            }
         };
         // A guest that hangs need not be waited for when the sandbox is to be stopped.
         let answered = async {
@@ -253,6 +267,16 @@ impl Engine {
             pulse: Arc::clone(pulse),
         };
         Ok(Up { link, config, gate, book, losses: 0 })
+    }
+
+    /// What is started: the sandbox with git data of its own.
+    async fn with_private_git(
+        &self,
+        backend: &Arc<dyn Backend>,
+        spec: &SandboxSpec,
+    ) -> Result<SandboxSpec, EngineError> {
+        let git = self.private_git(backend.as_ref(), spec, None).await?;
+        Ok(SandboxSpec { git, ..spec.clone() })
     }
 
     fn note_limits(&self, row: &Row, liveness: &Liveness) -> Result<(), EngineError> {
@@ -324,8 +348,8 @@ impl Engine {
             return Ok(stopped?);
         }
         note(EngineError::step(Step::KeepGivenBack));
-        let started = UNIX_EPOCH + Duration::from_millis(row.updated_at.try_into().unwrap_or(0));
-        for text in backend.warnings(&row.spec, started) {
+        let changes = self.report_recorded_changes(row.id()).into_iter();
+        for text in changes.chain(fence::still_closed(&row.spec.policy)) {
             let event = Event::Notice { text };
             note(self.record_as_keeper(row, home, |store| store.append_event(row.id(), &event, now())));
         }

@@ -61,6 +61,7 @@ impl Engine {
     fn store_of_keeper(&self, row: &Row, home: &KeeperHome) -> std::result::Result<Store, EngineError> {
         let owner = self.owner()?.to_owned();
         let store = Store::open(home.state.path.as_path(), || owner)?;
+        store.use_reserve(self.frees_space());
         if store.by_id(row.id())?.is_none() {
             let found = SandboxDescription::new(row.spec.clone(), row.created_at);
             self.record_found(&store, found, Some(process::this_process()))?;

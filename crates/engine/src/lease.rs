@@ -36,6 +36,14 @@ struct LeaseFile {
     name: String,
 }
 
+impl Lease {
+    /// Leaves the lease where it is, since something was not put in order: when this process is gone, the next command
+    /// collects.
+    pub(crate) fn leave(mut self) {
+        self.file = None;
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(LeaseFile { directory, name }) = &self.file {

@@ -5,6 +5,10 @@
 //! command line, the environment or the home directory.
 
 mod adoption;
+mod bound_commits;
+mod bound_paths;
+mod bound_repositories;
+mod copied_directory;
 mod copy;
 mod create;
 mod description;
@@ -27,11 +31,13 @@ mod preflight;
 mod reconnect;
 mod remove;
 mod saved_files;
+mod self_running;
 mod session;
 mod session_book;
 mod start;
 mod stop;
 mod turn;
+mod uid_block;
 mod unpublished;
 mod unrecorded;
 mod unsaved_work;
@@ -40,9 +46,17 @@ mod whole_file;
 pub mod wrapper;
 
 pub use adoption::UnrecordedSandbox;
+pub use bound_paths::{RebindReport, ReboundPath};
+pub use bound_repositories::{
+    BoundRepositories, BringCause, BroughtCommits, LeftBehind, NoRepositories, PreparedGit,
+};
+pub use copied_directory::{
+    ApplyPlan, ApplyReport, ChangeKind, CopyError, CopyOutcome, CopySelection, CopyStatus, CopySummary,
+    CopySurvey, OpenCopy, PlannedChange,
+};
 pub use copy::{
-    Anything, Arrived, CopyLimits, CopyReport, CopyStop, Fate, Landing, Received, Reception, Refusal,
-    Skipped, Tally, Top, copy_in, copy_in_file, copy_out, extract, read_file, receive,
+    Anything, Arrived, CopyLimits, CopyReport, CopySource, CopyStop, CopyTarget, Fate, Landing, Received,
+    Reception, Refusal, Skipped, Tally, Top, copy_in, copy_in_file, copy_out, extract, read_file, receive,
 };
 pub use create::CreateRequest;
 pub use egress_news::EgressNews;
@@ -52,7 +66,7 @@ pub use error::EngineError;
 pub use gc::{GcAction, GcItem, GcReport};
 pub use list::{Inspection, ListedSandbox, SandboxListing, Summary, UnrecordedSummary};
 pub use logs::Events;
-pub use one_off::{OneOff, OneOffRequest};
+pub use one_off::{OneOff, OneOffEnd, OneOffRequest};
 pub use palisade_egress::{Entry as EgressEntry, Outcome as EgressOutcome, What as EgressWhat};
 pub use remove::{RemoveMode, RemoveReport};
 pub use session::{Connection, SessionStart, Streams, UnseenEnd};

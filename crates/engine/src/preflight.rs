@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::observe::{observe, verb_span};
-use palisade_core::{Method, Preflight, spans};
-use palisade_host::process;
+use palisade_core::{Backend, Check, HIGHEST_CONTAINER_UID, HostUsers, Method, Preflight, spans};
+use palisade_host::{private_file, process};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,19 +29,47 @@ impl Engine {
 
     async fn try_method(&self, method: Method) -> Result<Preflight, EngineError> {
         let backend = self.backend(method)?;
-        let preflight = backend.preflight().await;
+        let mut preflight = backend.preflight().await;
+        if preflight.passed() {
+            preflight.checks.push(self.check_host_users(backend.as_ref()).await);
+        }
         let identity = backend.tool_identity();
         let file = self.preflight_file(method);
         if preflight.passed() && !identity.is_empty() {
             let kept = Kept { identity, boot: process::boot_id(), uid: uid(), preflight: preflight.clone() };
             // Only a saving of time: when it cannot be written, the next one is tried in full.
             if let Ok(text) = serde_json::to_vec(&kept) {
-                let _ = std::fs::write(&file, text);
+                let _ = private_file::write(&file, &text);
             }
         } else {
             let _ = std::fs::remove_file(&file);
         }
         Ok(preflight)
+    }
+
+    /// Whom sandboxes run as on the host, and so what stands between them besides namespaces.
+    async fn check_host_users(&self, backend: &dyn Backend) -> Check {
+        const NAME: &str = "host uids";
+        let uids = match backend.host_users().await {
+            HostUsers::Given(text) => return Check::ok(NAME, text),
+            HostUsers::OnePerSandbox => self.known_uids().ok().flatten(),
+        };
+        let highest = uids.as_ref().map_or(self.config.uid_base, |uids| uids.end);
+        if backend.method().keeps_files_in_engine() && highest > HIGHEST_CONTAINER_UID {
+            return Check::warning(
+                NAME,
+                format!(
+                    "all sandboxes have one uid: {} takes none above {HIGHEST_CONTAINER_UID}",
+                    backend.method()
+                ),
+                "set root.uid_base to at most 2000000000",
+            );
+        }
+        let uids = match uids {
+            Some(uids) => format!("of {}–{}", uids.start, uids.end - 1),
+            None => format!("from {} up", self.config.uid_base),
+        };
+        Check::ok(NAME, format!("a uid of its own for each sandbox, {uids}"))
     }
 
     /// A preflight that passed before and still holds, if there is one.

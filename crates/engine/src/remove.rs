@@ -1,5 +1,6 @@
 //! `rm`: work is saved first, then come an intent, the backend's resources, and last the record.
 
+use crate::bound_repositories::BringCause;
 use crate::description;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
@@ -50,6 +51,7 @@ pub struct RemoveReport {
 impl Engine {
     /// Removes a sandbox and everything in it.
     pub async fn remove(&self, name: &str, mode: RemoveMode) -> Result<RemoveReport, EngineError> {
+        let _freeing = self.freeing_space();
         observe(verb_span!(spans::REMOVE), self.remove_observed(name, mode)).await
     }
 
@@ -77,8 +79,36 @@ impl Engine {
         } else if !self.config.unsaved_work.concerns(&row) {
             report.unpublished = self.unpublished(&row, mode).await;
         }
-        report.sandbox = Some(self.take_away(row, may_run).await?);
+        let spec = row.spec.clone();
+        if mode != RemoveMode::Discard {
+            self.bring_commits_back(&row).await?;
+        }
+        report.sandbox = Some(self.take_away(row, may_run, mode).await?);
+        // Where commits stay behind, this says so.
+        let put_away = self.config.bound_repositories.put_away(&spec.id, spec.name.as_ref()).await;
+        put_away.map_err(EngineError::Work)?;
         Ok(report)
+    }
+
+    /// Commits in git data of the sandbox's own come to the host first; what cannot be brought keeps the sandbox.
+    async fn bring_commits_back(&self, row: &Row) -> Result<(), EngineError> {
+        let repositories = &self.config.bound_repositories;
+        if !row.spec.policy.writes_host() || !repositories.has_commits(&row.spec) {
+            return Ok(());
+        }
+        let id = row.id().as_str();
+        let started = self.start(id).await?;
+        let connection = self.connect(id).await?;
+        let brought =
+            repositories.bring_back(&row.spec, &connection.client, &connection.layout, BringCause::End).await;
+        drop(connection);
+        if started == Started::Now {
+            self.stop_without_archive(id, Duration::ZERO).await?;
+        }
+        for line in brought.map_err(EngineError::Work)?.notes {
+            (self.config.tell)(&line);
+        }
+        Ok(())
     }
 
     /// Whether there is an agent's work in it that has to be looked at first.
@@ -125,7 +155,7 @@ impl Engine {
                 let saved = self.save_files(row, &connection).await?;
                 return Ok((ArchivedWork::default(), Some(saved)));
             }
-            Err(error) => return Err(EngineError::Work(error)),
+            Err(error) => return Err(EngineError::WorkNotSaved { name: row.name.clone(), error }),
         };
         let name = row.name.clone();
         if mode == RemoveMode::Careful && !(unapplied.is_empty() && not_archived.is_empty()) {
@@ -155,7 +185,7 @@ impl Engine {
             }
             Err(error) => {
                 self.stop_without_archive(row.id().as_str(), Duration::ZERO).await?;
-                return Err(EngineError::Work(error));
+                return Err(EngineError::WorkNotSaved { name, error });
             }
         };
         Ok((archived, None))
@@ -180,7 +210,7 @@ impl Engine {
         Ok(!intents.iter().any(|intent| intent.sandbox_id == *row.id() && interrupted(intent.kind)))
     }
 
-    async fn take_away(&self, mut row: Row, force: bool) -> Result<Row, EngineError> {
+    async fn take_away(&self, mut row: Row, force: bool, mode: RemoveMode) -> Result<Row, EngineError> {
         let id = row.id().clone();
         for _ in 0..MAX_TRIES {
             if force && !self.is_foreign(&row.spec) {
@@ -194,6 +224,9 @@ impl Engine {
                 let nothing = serde_json::Value::Null;
                 store.begin_intent(&id, IntentKind::Remove, &nothing, &process::this_process(), now())?;
                 EngineError::step(Step::RemoveIntent)?;
+                if mode == RemoveMode::Discard {
+                    self.config.bound_repositories.discard(&row.spec).map_err(EngineError::Work)?;
+                }
                 self.finish_removal(&row.spec).await?;
                 return Ok(row);
             }
@@ -242,6 +275,7 @@ impl Engine {
         let backend = self.backend(spec.method)?;
         backend.stop(spec).await?;
         EngineError::step(Step::RemoveStopped)?;
+        self.remove_git_data(spec).await;
         if let Some(dir) = &spec.dir {
             // First of all: half a sandbox must not be found again as a whole one.
             description::remove(dir)?;
@@ -257,6 +291,21 @@ impl Engine {
             tracing::warn!(%error, "a store of objects was not removed");
         }
         Ok(())
+    }
+
+    /// Git data of the sandbox's own goes with it. Where it holds commits that the host does not have it stays, and the next
+    /// run in the directory brings them.
+    async fn remove_git_data(&self, spec: &SandboxSpec) {
+        if !spec.policy.writes_host() {
+            return;
+        }
+        let repositories = &self.config.bound_repositories;
+        // Why it cannot be done, the next step says as well.
+        let settled = repositories.settle(&spec.id).await.unwrap_or_default();
+        settled.iter().for_each(|line| (self.config.tell)(line));
+        if let Err(error) = repositories.put_away(&spec.id, spec.name.as_ref()).await {
+            tracing::warn!(%error, "git data of a sandbox that was removed stays");
+        }
     }
 
     /// Of a sandbox whose files are another installation's, what is here is removed and the files are not touched.

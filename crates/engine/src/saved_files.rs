@@ -50,11 +50,11 @@ async fn write_workspace(connection: &Connection, file: &mut File) -> Result<(),
             Some(StreamEvent::Data { channel: Channel::Error, bytes }) => message.extend_from_slice(&bytes),
             Some(StreamEvent::Exit(Exit::Code(0))) if message.is_empty() => return Ok(()),
             Some(StreamEvent::Exit(_)) => {
-                let message = palisade_core::printable(String::from_utf8_lossy(&message).trim());
+                let message = palisade_core::printable_lines(&String::from_utf8_lossy(&message));
                 return Err(failed(format!("not all of it can be read: {message}")));
             }
             Some(StreamEvent::Refused(refusal)) => {
-                return Err(failed(palisade_core::printable(&refusal.text)));
+                return Err(failed(palisade_core::printable_lines(&refusal.text)));
             }
             Some(StreamEvent::Reset) | None => return Err(ClientError::Closed.into()),
             Some(_) => {}

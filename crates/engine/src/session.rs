@@ -8,7 +8,9 @@ use crate::session_book::{self, SessionRecord};
 use crate::stop::{LAST_ACT, wait_for_end};
 use palisade_core::{Layout, State};
 use palisade_host::fault::Step;
-use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
+use palisade_protocol::client::{
+    Client, ClientError, SignsOfLife, StreamEvent, StreamReceiver, StreamSender,
+};
 use palisade_protocol::{ExecRequest, KeeperVerb, Open, Refusal, RefusalCode, Report, SessionInfo, Size};
 use palisade_store::Row;
 use std::io;
@@ -65,12 +67,21 @@ impl Engine {
             let text = format!("it did not answer within {} s", KEEPER_TIMEOUT.as_secs());
             EngineError::keeper_unreachable(&row.name, io::Error::new(io::ErrorKind::TimedOut, text))
         })??;
+        client.watch(Some(row.name.as_str()), SignsOfLife::USUAL);
         EngineError::step(Step::ExecConnected)?;
         Ok(Connection { layout: backend.layout(&row.spec), client, row })
     }
 }
 
 impl Engine {
+    /// How many processes in a running sandbox the kernel has killed because of its memory limit, since it was started.
+    pub async fn memory_kills(&self, row: &Row) -> u64 {
+        match (self.backend(row.spec.method), &row.keeper) {
+            (Ok(backend), Some(keeper)) => backend.memory_kills(&row.spec, keeper.pid).await,
+            _ => 0,
+        }
+    }
+
     /// What became of the sessions of a sandbox, whatever state it is in.
     pub async fn session_records(&self, name: &str) -> Result<(Row, Vec<SessionRecord>), EngineError> {
         let row = self.recovered(self.row(name)?).await?;

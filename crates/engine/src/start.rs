@@ -4,9 +4,10 @@ use crate::description;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::observe::{about, observe, verb_span};
-use palisade_core::{BackendError, SandboxDir, State, spans};
+use crate::session::Connection;
+use palisade_core::{BackendError, HostTrouble, SandboxDir, State, spans};
 use palisade_host::fault::Step;
-use palisade_host::process;
+use palisade_host::{private_file, process};
 use palisade_store::{IntentKind, Row, StoreError};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::DirBuilderExt;
@@ -33,7 +34,26 @@ pub(crate) enum KeeperReport {
 
 impl Engine {
     pub async fn start(&self, name: &str) -> Result<Started, EngineError> {
-        observe(verb_span!(spans::START), self.bring_up_by_keeper(name)).await
+        let started = observe(verb_span!(spans::START), self.bring_up_by_keeper(name)).await?;
+        if started == Started::Now {
+            self.check_repositories(name).await?;
+        }
+        Ok(started)
+    }
+
+    /// Stops a sandbox again in which something is missing that a repository in its bound directories needs.
+    async fn check_repositories(&self, name: &str) -> Result<(), EngineError> {
+        let (row, repositories) = (self.row(name)?, &self.config.bound_repositories);
+        if !repositories.needs_check(row.id()) {
+            return Ok(());
+        }
+        let Connection { client, layout, .. } = self.connect(row.id().as_str()).await?;
+        let checked = repositories.check_inside(&row.spec, &client, &layout).await;
+        drop(client);
+        if checked.is_err() {
+            self.stop_without_archive(row.id().as_str(), Duration::ZERO).await?;
+        }
+        checked.map_err(EngineError::Work)
     }
 
     async fn bring_up_by_keeper(&self, name: &str) -> Result<Started, EngineError> {
@@ -43,7 +63,9 @@ impl Engine {
         let _lease = self.lease(None);
         if STARTABLE.contains(&row.state) {
             // Before its turn comes: nobody waits for what may take long.
-            self.backend(row.spec.method)?.prepare(&row.spec).await?;
+            let mut spec = row.spec.clone();
+            spec.paths = self.check_paths(&spec.policy, &spec.foundation, &spec.paths)?.paths;
+            self.backend(spec.method)?.prepare(&spec).await?;
         }
         let turn = self.turn(&row).await?;
         let row = self.recovered_in_turn(self.row(row.id().as_str())?, &turn).await?;
@@ -55,6 +77,7 @@ impl Engine {
         }
         self.refuse_unless_whole(&row)?;
         require_directory(&row)?;
+        let row = self.row_with_checked_paths(row)?;
         description::write_if_absent(&row.spec, row.created_at)?;
         let store = self.store()?;
         let id = row.id();
@@ -99,7 +122,7 @@ impl Engine {
         let io = |error: std::io::Error| failed(error.to_string());
         EngineError::step(Step::StartStarting)?;
         let dir = row.spec.dir.as_ref().ok_or_else(|| failed("it has no directory".into()))?;
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.log()).map_err(io)?;
+        let log = private_file::open_to_append(dir.log()).map_err(io)?;
         let (program, arguments) = self
             .config
             .keeper_command
@@ -115,7 +138,10 @@ impl Engine {
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
-            .map_err(io)?;
+            .map_err(|error| match HostTrouble::of_start("start the sandbox's keeper", &error) {
+                Some(trouble) => EngineError::Host(trouble),
+                None => io(error),
+            })?;
         let heard = hear(&mut child, row, dir).await;
         if !matches!(heard, Ok(()) | Err(EngineError::Reported { .. })) {
             // Nobody will know it, so it must not come up later. It may have ended already.

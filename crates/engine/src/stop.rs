@@ -1,5 +1,6 @@
 //! `stop`, and what is done for a sandbox whose keeper died.
 
+use crate::bound_repositories::BringCause;
 use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keep::{SOCKET, STOPPED};
@@ -8,7 +9,7 @@ use crate::observe::{about, observe, verb_span};
 use crate::session_book;
 use crate::turn::Turn;
 use crate::unsaved_work::ArchiveCause;
-use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, printable, spans};
+use palisade_core::{Capability, Event, ProcessIdentity, SandboxId, State, printable_lines, spans};
 use palisade_host::fault::Step;
 use palisade_protocol::client::{Client, ClientError, StreamEvent};
 use palisade_protocol::{KeeperVerb, Open};
@@ -25,6 +26,8 @@ const APPEARANCE: Duration = Duration::from_secs(5);
 const BURIAL: Duration = Duration::from_secs(10);
 /// How long a keeper may take to record the end that its clients have seen.
 pub(crate) const LAST_ACT: Duration = Duration::from_secs(2);
+/// How long a keeper may take to greet a command that wants it to stop.
+const GREETING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// How long a stop waits for the archive of what is inside.
@@ -66,13 +69,16 @@ impl Engine {
 
     /// Stops a sandbox. Work in it is archived first, as far as that is possible in a short time.
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<StopReport, EngineError> {
+        let _freeing = self.freeing_space();
         observe(verb_span!(spans::STOP), self.stop_observed(name, grace)).await
     }
 
     async fn stop_observed(&self, name: &str, grace: Duration) -> Result<StopReport, EngineError> {
         let row = self.row(name)?;
         let not_archived = self.archive_before_stop(&row).await.err();
+        self.bring_back_before_stop(&row).await;
         let outcome = self.end_keeper(row.id().as_str(), grace).await?;
+        self.settle_repositories(&row).await;
         Ok(StopReport { outcome, not_archived })
     }
 
@@ -91,6 +97,22 @@ impl Engine {
             Ok(Ok(archived)) => Err(archived.not_archived.join("; ")),
             Ok(Err(reason)) => Err(reason),
             Err(_) => Err(format!("it took longer than {} s", ARCHIVE_TIMEOUT.as_secs())),
+        }
+    }
+
+    /// What cannot be brought back now stays with the sandbox, and its next start uses it again.
+    async fn bring_back_before_stop(&self, row: &Row) {
+        if row.state != State::Running || !row.spec.policy.writes_host() {
+            return;
+        }
+        let bring = self.bring_commits(row.id().as_str(), BringCause::End);
+        let failure = match tokio::time::timeout(ARCHIVE_TIMEOUT, bring).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => format!("commits could not be brought back: {error}"),
+            Err(_) => format!("commits were not brought back within {} s", ARCHIVE_TIMEOUT.as_secs()),
+        };
+        if let Err(error) = self.note(row.id(), &Event::Notice { text: failure }) {
+            tracing::warn!(%error, "a notice could not be written");
         }
     }
 
@@ -214,14 +236,18 @@ impl Engine {
                 return None;
             }
             let dir = row.spec.dir.as_ref()?;
-            let stream = socket::connect(dir.path(), SOCKET).await.ok()?;
-            let (client, _) = Client::connect(stream).await.ok()?;
+            let connect = async {
+                let stream = socket::connect(dir.path(), SOCKET).await.ok()?;
+                Client::connect(stream).await.ok()
+            };
+            // One that does not greet is stopped itself, and takes no signal either: its end is waited for, and forced.
+            let (client, _) = tokio::time::timeout(GREETING, connect).await.ok().flatten()?;
             let (_sender, mut receiver) =
                 client.open(Open::Keeper(KeeperVerb::Stop { grace_ms })).await.ok()?;
             // Accepted, and then the end of the stream or of the connection: whatever comes, the keeper's end counts.
             while let Ok(Some(event)) = receiver.next().await {
                 if let StreamEvent::Refused(refusal) = event {
-                    return Some(StopAnswer::Refused(printable(&refusal.text)));
+                    return Some(StopAnswer::Refused(printable_lines(&refusal.text)));
                 }
             }
             Some(StopAnswer::Done)
@@ -264,7 +290,10 @@ impl Engine {
             return Ok(row);
         }
         if self.goes_on_without_keeper(&row).await? {
+            let since = now();
             let spawned = self.spawn_keeper(&row).await;
+            // What ended before the new keeper could reach it is that keeper's to put away, and nobody hears it.
+            self.notices(row.id(), since)?.iter().for_each(|text| (self.config.tell)(text));
             let row = self.row(row.id().as_str())?;
             // What runs is not ended because it cannot be reached: the next command tries again.
             if let Err(error) = spawned
@@ -285,7 +314,8 @@ impl Engine {
 
     /// Whether the sandbox lives on although its keeper has died, so that another may take over.
     async fn goes_on_without_keeper(&self, row: &Row) -> Result<bool, EngineError> {
-        if row.state != State::Running {
+        // One that may write a directory of the host's ends with its keeper, and is perhaps still about to.
+        if row.state != State::Running || row.spec.policy.writes_host() {
             return Ok(false);
         }
         let backend = self.backend(row.spec.method)?;
@@ -305,6 +335,7 @@ impl Engine {
     pub(crate) async fn bury(&self, row: &Row, reason: &str, _turn: &Turn) -> Result<(), EngineError> {
         let backend = self.backend(row.spec.method)?;
         backend.stop(&row.spec).await?;
+        let changes = self.report_recorded_changes(row.id());
         // A sandbox that was being stopped is stopped now; any other end is an error one should hear of.
         let (to, why) = match row.state {
             State::Stopping => (State::Stopped, None),
@@ -320,6 +351,11 @@ impl Engine {
         let living = [State::Starting, State::Running, State::Stopping];
         store.transition_if(row.id(), &living, to, why, now())?;
         store.append_event(row.id(), &Event::Recovered { what: reason.into() }, now())?;
+        for text in changes {
+            // It is nobody's answer, so it is both said and kept.
+            (self.config.tell)(&text);
+            store.append_event(row.id(), &Event::Notice { text }, now())?;
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::{Engine, now};
 use crate::error::EngineError;
 use crate::keeper_home::KeeperHome;
 use crate::whole_file;
-use palisade_core::{Backend, Capability, Event, SandboxDir, SandboxSpec, printable};
+use palisade_core::{Backend, Capability, Event, SandboxDir, SandboxSpec, printable, printable_lines};
 use palisade_egress::{Entry, Gate, Ledger, Outcome, Rules, SystemResolver};
 use palisade_protocol::{Refusal, RefusalCode};
 use palisade_store::{Row, Store};
@@ -50,7 +50,7 @@ pub(crate) fn make_room() {
 pub(crate) fn refused(refusal: &Refusal) -> EngineError {
     let reason = match refusal.code {
         RefusalCode::Unsupported => "this guest knows of none; create the sandbox anew".to_owned(),
-        _ => printable(&refusal.text),
+        _ => printable_lines(&refusal.text),
     };
     EngineError::WayOut { reason }
 }

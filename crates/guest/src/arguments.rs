@@ -1,10 +1,10 @@
-//! The command line: `serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper]`.
+//! The command line: `serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper] [--expect-mount …]`.
 
+use palisade_protocol::{EXPECT_MOUNT, ExpectedMount};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 
-const USAGE: &str =
-    "usage: palisade-guest serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper]";
+const USAGE: &str = "usage: palisade-guest serve (--fd N | --stdio) [--on-eof exit|wait] [--bridge] [--subreaper] [--expect-mount MOUNT]...";
 
 /// Where the byte stream to the host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct Arguments {
     pub(crate) bridge: bool,
     /// Adopt orphaned descendants, where this is not the first process anyway.
     pub(crate) subreaper: bool,
+    /// What must be mounted, see [`crate::mounts`].
+    pub(crate) expected: Vec<ExpectedMount>,
 }
 
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
@@ -40,6 +42,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Argumen
         return Err(USAGE.to_owned());
     }
     let (mut endpoint, mut on_eof, mut bridge, mut subreaper) = (None, OnEof::Exit, false, false);
+    let mut expected = Vec::new();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--fd" => {
@@ -58,11 +61,15 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Argumen
             }
             "--bridge" => bridge = true,
             "--subreaper" => subreaper = true,
+            EXPECT_MOUNT => {
+                let mount = arguments.next().unwrap_or_default().parse();
+                expected.push(mount.map_err(|error| format!("{EXPECT_MOUNT}: {error}"))?);
+            }
             other => return Err(format!("unknown argument {other:?}; {USAGE}")),
         }
     }
     let endpoint = endpoint.ok_or(USAGE)?;
-    Ok(Arguments { endpoint, on_eof, bridge, subreaper })
+    Ok(Arguments { endpoint, on_eof, bridge, subreaper, expected })
 }
 
 #[cfg(test)]
@@ -81,13 +88,22 @@ mod tests {
                 endpoint: Endpoint::Inherited(7),
                 on_eof: OnEof::Wait,
                 bridge: false,
-                subreaper: true
+                subreaper: true,
+                expected: Vec::new(),
             })
         );
         assert_eq!(
             parsed("serve --stdio --bridge"),
-            Ok(Arguments { endpoint: Endpoint::Stdio, on_eof: OnEof::Exit, bridge: true, subreaper: false })
+            Ok(Arguments {
+                endpoint: Endpoint::Stdio,
+                on_eof: OnEof::Exit,
+                bridge: true,
+                subreaper: false,
+                expected: Vec::new(),
+            })
         );
+        let expected = parsed("serve --stdio --expect-mount 1:2:/a --expect-mount 3:4:/b").unwrap().expected;
+        assert_eq!(expected.iter().map(ToString::to_string).collect::<Vec<_>>(), ["1:2:/a", "3:4:/b"]);
     }
 
     #[test]
@@ -96,6 +112,8 @@ mod tests {
         assert_eq!(parsed("serve"), Err(USAGE.to_owned()));
         assert_eq!(parsed("serve --fd x"), Err("--fd needs the number of an open socket".to_owned()));
         assert_eq!(parsed("serve --fd -1"), Err("--fd needs the number of an open socket".to_owned()));
+        assert!(parsed("serve --stdio --expect-mount").is_err());
+        assert!(parsed("serve --stdio --expect-mount 1:2").is_err());
         assert_eq!(parsed("serve --stdio --on-eof never"), Err("--on-eof is either exit or wait".to_owned()));
     }
 }

@@ -18,6 +18,7 @@ mod leaving;
 mod link;
 mod listeners;
 mod loopback;
+mod mounts;
 mod pipe;
 mod processes;
 mod repository;
@@ -32,6 +33,7 @@ mod stream;
 mod system;
 mod terminal;
 
+use palisade_protocol::MOUNTS_DIFFER;
 use palisade_seccomp::SetIdBits;
 use std::io::Write;
 
@@ -67,9 +69,20 @@ fn start() -> u8 {
     if words.next_if(|word| word == "repository").is_some() {
         return repository::run(words);
     }
-    let outcome = confined
-        .map_err(|error| error.to_string())
-        .and_then(|()| arguments::parse(words))
+    let arguments = confined.map_err(|error| error.to_string()).and_then(|()| arguments::parse(words));
+    if let Ok(arguments) = &arguments {
+        let differing = mounts::differing(&arguments.expected);
+        if !differing.is_empty() {
+            let _ = writeln!(
+                std::io::stderr(),
+                "palisade-guest: not what the host opened: {}",
+                differing.join(", ")
+            );
+            startup::wait_for_host(arguments.endpoint);
+            return MOUNTS_DIFFER;
+        }
+    }
+    let outcome = arguments
         .and_then(|arguments| startup::prepare(&arguments).map_err(|error| format!("cannot start: {error}")));
     match outcome {
         Ok(guest) => guest.run(),

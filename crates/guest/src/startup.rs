@@ -6,7 +6,9 @@ use crate::guest::Guest;
 use crate::link::Link;
 use crate::spawn::Spawner;
 use crate::{loopback, system};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
@@ -35,6 +37,14 @@ pub(crate) fn prepare(arguments: &Arguments) -> io::Result<Guest> {
         false => None,
     };
     Ok(Guest::new(Link::new(input, output), signals, spawner, arguments.on_eof, bridgehead))
+}
+
+/// Waits until the host is there, or gone. Podman starts a container again, without a word of how it ended, when somebody
+/// attaches to it too late.
+pub(crate) fn wait_for_host(endpoint: Endpoint) {
+    let Ok((input, _output)) = take_stream(endpoint) else { return };
+    let mut ready = [PollFd::new(&input, PollFlags::IN)];
+    while poll(&mut ready, None) == Err(Errno::INTR) {}
 }
 
 /// Both directions of the stream, away from the standard descriptors and not for children.

@@ -58,12 +58,45 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     if state == "Z" || state == "X" {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    let shown: u64 = fields.nth(18)?.parse().ok()?;
+    shown.checked_add_signed(-time_offset())
+}
+
+/// By how many ticks the kernel shifts these numbers for processes of this time namespace: the same process must be the
+/// same for one that looks from another.
+fn time_offset() -> i64 {
+    static KNOWN: OnceLock<i64> = OnceLock::new();
+    *KNOWN.get_or_init(|| ticks_of_offset(&read_short("/proc/self/timens_offsets").unwrap_or_default()))
+}
+
+/// On every architecture that this program is made for.
+const TICKS_PER_SECOND: i64 = 100;
+
+/// From lines such as `boottime 100000 500000000`: seconds and nanoseconds.
+fn ticks_of_offset(offsets: &str) -> i64 {
+    let line = offsets.lines().find_map(|line| line.strip_prefix("boottime"));
+    let mut numbers =
+        line.unwrap_or_default().split_whitespace().map(|word| word.parse::<i64>().unwrap_or(0));
+    let (seconds, nanoseconds) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    seconds * TICKS_PER_SECOND + nanoseconds * TICKS_PER_SECOND / 1_000_000_000
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        assert_eq!(
+            ticks_of_offset("monotonic           0         0\nboottime       100000 500000000\n"),
+            10_000_050
+        );
+        assert_eq!(
+            ticks_of_offset("monotonic           0         0\nboottime           -5         0\n"),
+            -500
+        );
+        assert_eq!(ticks_of_offset(""), 0);
+    }
 
     #[test]
     fn this_process_is_alive_and_one_with_another_start_is_not() {

@@ -5,7 +5,7 @@ use crate::engine::{Build, BuildFailure, FoundImage, ImageEngine};
 use crate::error::ImageError;
 use crate::recipe::{DEBIAN, PARENT_LABEL, RECIPE_LABEL, Recipe, recipe};
 use crate::root::{self, RootFailure, RootPlan, Sources};
-use palisade_core::{Secret, printable};
+use palisade_core::{Secret, printable, printable_lines};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -143,7 +143,7 @@ async fn make_one(
         .await;
     built.map_err(|failure| match failure {
         BuildFailure::Engine(error) => error.into(),
-        BuildFailure::Step(error) => ImageError::of_step(&image, &printable(error.trim()), &lines),
+        BuildFailure::Step(error) => ImageError::of_step(&image, &printable_lines(&error), &lines),
     })?;
     // An engine's word is not enough: Podman has been seen to end a failed build like a good one.
     let after = engine.find(&image).await?;

@@ -8,8 +8,10 @@
 pub mod handshake;
 mod inbound;
 mod stream;
+mod watch;
 
 pub use stream::{Bearer, Incoming, Next, StreamEvent, StreamReceiver, StreamSender, StreamState};
+pub use watch::SignsOfLife;
 
 use crate::frame::{MAX_FROM_GUEST, MAX_FROM_HOST, StreamId};
 use crate::message::shutdown_frame;
@@ -32,6 +34,9 @@ pub enum ClientError {
     Io(#[source] Arc<std::io::Error>),
     #[error("the sandbox broke the protocol: {0}")]
     Violation(#[from] Violation),
+    /// It is paused, stopped by a signal, or starved.
+    #[error("{} did not answer for {seconds} s", .sandbox.as_ref().map_or_else(|| "the sandbox".to_owned(), |name| format!("sandbox '{name}'")))]
+    Silent { sandbox: Option<String>, seconds: u64 },
     #[error("the stream has ended")]
     StreamEnded,
     #[error("the request is {len} bytes long, the limit is {limit}: pass less in arguments and environment")]

@@ -10,6 +10,7 @@
 //! The handshake, exec and tar are frozen for ever (see `tests/frozen.rs`), so that a newer host can still reach
 //! the unsynced work in an old sandbox.
 
+pub mod expected_mount;
 pub mod fields;
 pub mod flow;
 pub mod frame;
@@ -20,6 +21,7 @@ pub mod client;
 #[cfg(feature = "host")]
 pub mod outbox;
 
+pub use expected_mount::{EXPECT_MOUNT, ExpectedMount, MOUNTS_DIFFER};
 pub use flow::{RecvCredit, SendCredit};
 pub use frame::{Decoder, Frame, FrameRef, Kind, StreamId};
 pub use message::{

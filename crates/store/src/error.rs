@@ -96,7 +96,9 @@ impl StoreError {
             Some(HostTrouble::Full { .. }) => Self::Full { file, what },
             Some(HostTrouble::ReadOnly { .. }) => Self::ReadOnly { file, what },
             Some(HostTrouble::TooManyFiles { .. }) => Self::TooManyFiles { file, what },
-            None => Self::Unopenable { file, what, why: source.to_string() },
+            Some(HostTrouble::TooManyProcesses { .. } | HostTrouble::NoMemory { .. }) | None => {
+                Self::Unopenable { file, what, why: source.to_string() }
+            }
         }
     }
 
@@ -113,7 +115,13 @@ impl StoreError {
         if system.as_ref().is_some_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY)) {
             return Self::ReadOnly { file, what };
         }
-        if system.is_some_and(|system| system.f_bavail == 0 || (system.f_files > 0 && system.f_favail == 0)) {
+        // SQLite's own files grow by so much at once.
+        const STEP: u64 = 64 * 1024;
+        let is_full = |system: rustix::fs::StatVfs| {
+            system.f_bavail.saturating_mul(system.f_frsize) < STEP
+                || (system.f_files > 0 && system.f_favail == 0)
+        };
+        if system.is_some_and(is_full) {
             return Self::Full { file, what };
         }
         if access(directory, Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS) {
@@ -192,7 +200,10 @@ impl Diagnostic for StoreError {
             Self::Exposed { directory } => {
                 format!("close it to others with: chmod go-w {}", directory.display())
             }
-            Self::Full { .. } => "free some space on that file system; nothing was changed".into(),
+            Self::Full { .. } => {
+                "free some space on that file system, for example with: palisade rm NAME; nothing was changed"
+                    .into()
+            }
             Self::ReadOnly { .. } => "make that directory writable for this user; nothing was changed".into(),
             Self::TooManyFiles { .. } => {
                 "raise the limit (ulimit -n) and try again; nothing was changed".into()

@@ -70,16 +70,15 @@ impl Store {
         owner: &ProcessIdentity,
         at: i64,
     ) -> Result<IntentId, StoreError> {
-        insert(self.connection(), sandbox.as_str(), kind, payload, owner, at)
-            .map_err(self.failed("record the intent"))
+        let what = "record the intent";
+        self.change(what, |transaction| {
+            insert(transaction, sandbox.as_str(), kind, payload, owner, at).map_err(self.failed(what))
+        })
     }
 
     /// The announced thing is done or undone. Ending an intent twice is not an error.
     pub fn end_intent(&self, id: IntentId) -> Result<(), StoreError> {
-        self.connection()
-            .execute("DELETE FROM intents WHERE id = ?1", [id.0])
-            .map(|_| ())
-            .map_err(self.failed("end the intent"))
+        self.execute("end the intent", "DELETE FROM intents WHERE id = ?1", [id.0]).map(drop)
     }
 
     /// All open intents, oldest first.

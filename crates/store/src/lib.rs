@@ -15,6 +15,7 @@ mod find;
 mod intents;
 mod open;
 mod record;
+mod reserve;
 mod sandboxes;
 mod schema;
 mod trust;

@@ -3,9 +3,11 @@
 
 use crate::error::StoreError;
 use crate::record::Row;
+use crate::reserve;
 use crate::schema;
 use palisade_core::{HostPath, SandboxDir};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::cell::Cell;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -32,9 +34,40 @@ pub struct Store {
     /// The file that is open, whatever has its name by now.
     identity: Option<(u64, u64)>,
     is_new: bool,
+    /// Whether its changes may use the space that is kept for a full disk.
+    uses_reserve: Cell<bool>,
 }
 
 impl Store {
+    /// Sets space aside for a full disk, where it is not yet.
+    pub fn fill_reserve(&self) {
+        if let Some(directory) = self.file.parent() {
+            reserve::fill(directory);
+        }
+    }
+
+    /// Gives up the space that is kept for a full disk, for an open that found none. Says whether there was any.
+    pub fn release_reserve(directory: &Path) -> bool {
+        reserve::release(directory)
+    }
+
+    /// Lets changes use the space that is kept for a full disk: for a caller that ends or removes something.
+    pub fn use_reserve(&self, uses: bool) {
+        self.uses_reserve.set(uses);
+    }
+
+    /// Does it once more when the disk is full and there is space for that.
+    fn with_reserve<T>(&self, mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match attempt() {
+            Err(StoreError::Full { .. })
+                if self.uses_reserve.get() && self.file.parent().is_some_and(reserve::release) =>
+            {
+                attempt()
+            }
+            other => other,
+        }
+    }
+
     /// Opens `directory/state.db`, made (directory 0700, file 0600) and migrated when it has to be. A file of no bytes
     /// counts as none: this program never leaves one, so its contents were lost.
     /// `instance` gives the random id of this installation; it is called only when the file is new.
@@ -160,13 +193,25 @@ impl Store {
     pub(crate) fn change<T>(
         &self,
         what: &'static str,
-        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        mut body: impl FnMut(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-            .map_err(self.failed(what))?;
-        let result = body(&transaction)?;
-        transaction.commit().map_err(self.failed(what))?;
-        Ok(result)
+        self.with_reserve(|| {
+            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+                .map_err(self.failed(what))?;
+            let result = body(&transaction)?;
+            transaction.commit().map_err(self.failed(what))?;
+            Ok(result)
+        })
+    }
+
+    /// A change of one statement.
+    pub(crate) fn execute(
+        &self,
+        what: &'static str,
+        statement: &str,
+        values: impl rusqlite::Params + Clone,
+    ) -> Result<usize, StoreError> {
+        self.with_reserve(|| self.connection.execute(statement, values.clone()).map_err(self.failed(what)))
     }
 
     /// For `map_err`: names what was being done when SQLite failed.
@@ -192,7 +237,13 @@ impl Store {
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         connection.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        Ok(Self { connection, file: file.to_owned(), identity: identity_of(file), is_new: false })
+        Ok(Self {
+            connection,
+            file: file.to_owned(),
+            identity: identity_of(file),
+            is_new: false,
+            uses_reserve: Cell::new(false),
+        })
     }
 
     /// The file's version, when it is one we may go on with.
@@ -239,13 +290,14 @@ impl Store {
 
     fn migrate(&self, instance: impl FnOnce() -> String) -> Result<(), StoreError> {
         let what = "migrate the store";
+        let instance = std::cell::LazyCell::new(instance);
         self.change(what, |transaction| {
             // Read again inside the transaction: whoever had the lock before us may have done the work.
             let from = self.known_version()?;
             if from == schema::VERSION {
                 return Ok(());
             }
-            schema::migrate(transaction, from, instance).map_err(self.failed(what))
+            schema::migrate(transaction, from, || instance.clone()).map_err(self.failed(what))
         })
     }
 }

@@ -7,13 +7,14 @@ use crate::open::Store;
 use crate::record::{self, COLUMNS, Listing};
 use palisade_core::{Event, HostIdentity, ProcessIdentity, SandboxId, SandboxName, SandboxSpec, State};
 use rusqlite::{OptionalExtension as _, Transaction, params};
+use std::ops::Range;
 
 #[derive(Debug, Clone)]
 pub struct NewSandbox {
     pub spec: SandboxSpec,
-    /// Gives the sandbox a host uid (and gid) of its own, the lowest free one from here up. Without it the
-    /// identity in the specification stands.
-    pub uid_base: Option<u32>,
+    /// Gives the sandbox a host uid (and gid) of its own, the lowest free one of these. Without them the identity in the
+    /// specification stands.
+    pub uids: Option<Range<u32>>,
     /// Unix milliseconds.
     pub at: i64,
 }
@@ -34,7 +35,7 @@ impl Store {
         let name = spec.name.as_ref().map_or(spec.id.as_str(), SandboxName::as_str).to_owned();
         self.change(what, |transaction| {
             self.refuse_taken(transaction, &name)?;
-            let uid = new.uid_base.map(|base| self.free_uid(transaction, base)).transpose()?;
+            let uid = new.uids.as_ref().map(|uids| self.free_uid(transaction, uids)).transpose()?;
             if let Some(uid) = uid {
                 spec.identity = HostIdentity { uid, gid: uid };
             }
@@ -57,8 +58,22 @@ impl Store {
             let intent =
                 intents::insert(transaction, spec.id.as_str(), IntentKind::Create, &nothing, owner, new.at)
                     .map_err(self.failed(what))?;
-            Ok(Inserted { spec, intent })
+            Ok(Inserted { spec: spec.clone(), intent })
         })
+    }
+
+    /// Records what the paths of a sandbox lead to; nothing else of its specification changes.
+    pub fn record_paths(&self, spec: &SandboxSpec) -> Result<(), StoreError> {
+        let failed = self.failed("record what the sandbox's paths lead to");
+        let paths = json(&spec.paths).map_err(&failed)?;
+        let changed = self
+            .connection()
+            .execute(
+                "UPDATE sandboxes SET spec = json_set(spec, '$.paths', json(?2)) WHERE id = ?1",
+                params![spec.id.as_str(), paths],
+            )
+            .map_err(&failed)?;
+        if changed == 0 { Err(self.not_found(spec.id.as_str())) } else { Ok(()) }
     }
 
     /// Moves a sandbox to `to` if the lifecycle allows it, and records the event. Returns where it was.
@@ -132,20 +147,19 @@ impl Store {
 
     /// Makes a process the keeper of a sandbox that is being started and has none yet; says whether it is.
     pub fn adopt(&self, id: &SandboxId, keeper: &ProcessIdentity) -> Result<bool, StoreError> {
-        self.connection()
-            .execute(
-                "UPDATE sandboxes SET keeper_pid = ?2, keeper_start = ?3, keeper_boot = ?4
-                 WHERE id = ?1 AND state = ?5 AND keeper_pid IS NULL",
-                params![
-                    id.as_str(),
-                    keeper.pid,
-                    keeper.start_ticks.cast_signed(),
-                    keeper.boot.as_str(),
-                    State::Starting.as_str()
-                ],
-            )
-            .map(|changed| changed == 1)
-            .map_err(self.failed("record the keeper"))
+        let changed = self.execute(
+            "record the keeper",
+            "UPDATE sandboxes SET keeper_pid = ?2, keeper_start = ?3, keeper_boot = ?4
+             WHERE id = ?1 AND state = ?5 AND keeper_pid IS NULL",
+            params![
+                id.as_str(),
+                keeper.pid,
+                keeper.start_ticks.cast_signed(),
+                keeper.boot.as_str(),
+                State::Starting.as_str()
+            ],
+        )?;
+        Ok(changed == 1)
     }
 
     /// Makes a process the keeper of a running sandbox in place of one that has died; says whether it is.
@@ -235,7 +249,8 @@ impl Store {
         }
     }
 
-    fn free_uid(&self, transaction: &Transaction<'_>, base: u32) -> Result<u32, StoreError> {
+    fn free_uid(&self, transaction: &Transaction<'_>, uids: &Range<u32>) -> Result<u32, StoreError> {
+        let base = uids.start;
         let failed = self.failed("find a free host uid");
         // A sandbox that was found again may have the uid that another one is recorded with.
         let mut statement = transaction
@@ -253,8 +268,8 @@ impl Store {
             }
             free = free.checked_add(1).ok_or(StoreError::NoFreeUid { base })?;
         }
-        // The last value is the kernel's "no uid".
-        if free == u32::MAX { Err(StoreError::NoFreeUid { base }) } else { Ok(free) }
+        // The range ends before the last value, which is the kernel's "no uid".
+        if uids.contains(&free) { Ok(free) } else { Err(StoreError::NoFreeUid { base }) }
     }
 
     fn state_of(&self, transaction: &Transaction<'_>, id: &SandboxId) -> Result<State, StoreError> {

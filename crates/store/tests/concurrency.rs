@@ -62,7 +62,7 @@ fn many_who_come_first_at_once_find_one_and_the_same_store() {
 fn uids_given_out_at_once_are_all_different_and_without_gaps() {
     let (directory, _store) = fresh();
     let uids: BTreeSet<u32> = at_once(64, |number| {
-        let new = NewSandbox { uid_base: Some(70_000), ..sandbox(number, &format!("box-{number}")) };
+        let new = NewSandbox { uids: Some(70_000..80_000), ..sandbox(number, &format!("box-{number}")) };
         open(directory.path()).insert(&new, &me()).unwrap().spec.identity.uid
     })
     .into_iter()

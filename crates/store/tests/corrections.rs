@@ -30,7 +30,7 @@ fn a_sandbox_that_was_found_gets_a_name_and_leaves_an_event() {
 #[test]
 fn a_uid_that_a_found_sandbox_has_is_given_to_no_other() {
     let (_directory, store) = fresh();
-    let with_uid = |number, name| NewSandbox { uid_base: Some(5000), ..sandbox(number, name) };
+    let with_uid = |number, name| NewSandbox { uids: Some(5000..6000), ..sandbox(number, name) };
     store.insert(&with_uid(1, "one"), &me()).unwrap();
     // A store that is older has given it to another one.
     store.insert_recovered(&recovered(sandbox(2, "two"), Some(5000))).unwrap();

@@ -187,7 +187,7 @@ fn uids_are_the_lowest_free_from_the_base_and_come_back_when_freed() {
     let (_directory, store) = fresh();
     let insert = |number: u32| {
         let new = palisade_store::NewSandbox {
-            uid_base: Some(70_000),
+            uids: Some(70_000..80_000),
             ..sandbox(number, &format!("box-{number}"))
         };
         store.insert(&new, &me()).unwrap().spec.identity
@@ -204,7 +204,7 @@ fn uids_are_the_lowest_free_from_the_base_and_come_back_when_freed() {
 fn the_last_uid_is_never_given_out() {
     let (_directory, store) = fresh();
     let last = |number, base| palisade_store::NewSandbox {
-        uid_base: Some(base),
+        uids: Some(base..u32::MAX),
         ..sandbox(number, &format!("box-{number}"))
     };
     assert_eq!(store.insert(&last(1, u32::MAX - 1), &me()).unwrap().spec.identity.uid, u32::MAX - 1);

@@ -16,7 +16,9 @@ pub struct Traces {
 }
 
 /// Files of the state directory that belong to the instance and not to a sandbox.
-const STANDING: [&str; 13] = [
+const STANDING: [&str; 19] = [
+    "bwrap-bind-fd",
+    "file-handles-noted",
     "guest-docker",
     "guest-podman",
     "instance",
@@ -25,11 +27,15 @@ const STANDING: [&str; 13] = [
     "preflight-bwrap.json",
     "preflight-docker.json",
     "preflight-podman.json",
+    "reserve",
     "state.db",
     "state.db-shm",
     "state.db-wal",
     "state.lock",
     "turns.lock",
+    "uids",
+    "users-docker",
+    "users-podman",
 ];
 
 impl Traces {
@@ -107,12 +113,27 @@ fn files(state: &Path) -> BTreeSet<PathBuf> {
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let path = entry.path();
-            let standing = directory == state && STANDING.iter().any(|name| entry.file_name() == *name);
-            // The directories that hold the entries of sandboxes, fences, runs, leases and wrappers stay.
+            // Which directories could be written is known for as long as there is the instance.
+            let standing = directory == state && STANDING.iter().any(|name| entry.file_name() == *name)
+                || directory == state.join("written");
+            // The directories that hold the entries of sandboxes, their accounts, fences, git data, runs, leases, wrappers and
+            // writers stay, and so do those of the reports on bound directories.
             let holder = directory == state
-                && ["sandboxes", "fences", "runs", "leases", "wrappers"]
-                    .iter()
-                    .any(|name| entry.file_name() == *name);
+                && [
+                    "sandboxes",
+                    "accounts",
+                    "fences",
+                    "git",
+                    "runs",
+                    "leases",
+                    "wrappers",
+                    "written",
+                    "writing",
+                    "baselines",
+                    "reports",
+                ]
+                .iter()
+                .any(|name| entry.file_name() == *name);
             if !standing && !holder {
                 found.insert(path.clone());
             }

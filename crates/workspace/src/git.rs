@@ -6,7 +6,7 @@ use crate::guard;
 use crate::object_reader::ObjectReader;
 use crate::object_writer::ObjectFormat;
 use crate::version::GitVersion;
-use palisade_core::{HostPath, printable};
+use palisade_core::{HostPath, printable, printable_lines};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,7 @@ impl Git {
             included: Included::Nothing,
             file_modes: FileModes::Kept,
             loose_objects: None,
+            has_loose_refs: false,
             answers: Answers::default(),
             reader: ObjectReader::default(),
         }
@@ -133,6 +134,7 @@ pub struct Repository {
     included: Included,
     file_modes: FileModes,
     loose_objects: Option<ObjectFormat>,
+    has_loose_refs: bool,
     answers: Answers,
     reader: ObjectReader,
 }
@@ -197,6 +199,8 @@ impl Repository {
             included,
             file_modes,
             loose_objects,
+            has_loose_refs: loose_objects.is_some()
+                && matches!(last("extensions.refstorage").as_str(), "" | "files"),
             identity: Identity { name: last("user.name"), email: last("user.email") },
             settings: guard::settings(entries.clone().map(|(name, _)| name)),
             places,
@@ -267,6 +271,11 @@ impl Repository {
     }
 
     /// How an object can be written without git: `None` where that is not known, or where others of a group write, too.
+    /// Whether a ref may be written as a file with the permissions that files usually have.
+    pub(crate) fn has_loose_refs(&self) -> bool {
+        self.has_loose_refs
+    }
+
     pub(crate) fn loose_objects(&self) -> Option<ObjectFormat> {
         self.loose_objects
     }
@@ -430,7 +439,7 @@ impl<'a> Invocation<'a> {
         let what = self.what();
         match status.code() {
             Some(128) if said.contains(" over limit ") => GitError::TooMuch { what },
-            _ => GitError::Failed { what, status, said: printable(said.trim()) },
+            _ => GitError::Failed { what, status, said: printable_lines(said) },
         }
     }
 

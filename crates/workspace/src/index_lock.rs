@@ -75,6 +75,18 @@ impl<'a> LockedIndex<'a> {
         IndexCopy { repository, path: &self.own }
     }
 
+    /// The copy takes the place of the user's index, which stays locked. What was there is kept until this is dropped.
+    pub(crate) fn exchange(&self) -> Result<(), GitError> {
+        let io = |source| GitError::Io { what: "replace the index".into(), source };
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        let (from, cwd) = (&self.own, rustix::fs::CWD);
+        match rustix::fs::renameat_with(cwd, from, cwd, &self.users, flags) {
+            // There was none before.
+            Err(rustix::io::Errno::NOENT) => std::fs::rename(from, &self.users).map_err(io),
+            done => done.map_err(|error| io(error.into())),
+        }
+    }
+
     /// The copy takes the place of the user's index.
     pub(crate) fn install(self) -> Result<(), GitError> {
         let io = |source| GitError::Io { what: "replace the index".into(), source };

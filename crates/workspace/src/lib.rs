@@ -12,6 +12,7 @@ mod answers;
 mod archive;
 mod artifacts;
 mod autorun;
+mod bound;
 mod commits;
 mod conflicts;
 mod exchange;
@@ -28,6 +29,7 @@ mod ignored;
 mod index_lock;
 mod large_files;
 mod lock;
+mod loose_ref;
 mod merging;
 mod nested;
 mod object_reader;
@@ -63,7 +65,12 @@ pub use archive::{
     ManifestEntry, ManifestLeftOut, Refused, Restored, RestoredRef,
 };
 pub use artifacts::{ArtifactPath, Fingerprint, InvalidArtifact, Memory, Tracked, link_stays};
-pub use autorun::{Autorun, Runs, by_name};
+pub use autorun::Autorun;
+pub use bound::{
+    Base, BoundError, BoundRepository, BoundTree, BringBack, BroughtBack, Contents, FileContent, FollowHost,
+    GitContents, Head, HostSide, Moves, NeededFilter, PendingFiles, PendingRepository, PlaceLock,
+    PlaceRecord, PrivatePlace, RecordedRepository, SettingsOf, has_commits, missing_filters, unpin,
+};
 pub use commits::WaitReason;
 pub use exchange::{
     ArchiveReport, Arrival, Exchange, ExchangeError, ExchangeReport, OnUnapplied, OnUncommitted,

@@ -167,6 +167,11 @@ impl SandboxRefs {
         format!("{}sent/{}", self.base(), component(branch.as_str()))
     }
 
+    /// What a sandbox that shares a working tree started from.
+    pub(crate) fn start(&self) -> String {
+        format!("{}start", self.base())
+    }
+
     /// Where the host's commits are that the sandbox was sent or that it delivered to.
     pub(crate) fn sent_directories(&self) -> [String; 2] {
         ["host", "sent"].map(|kind| format!("{}{kind}/", self.base()))

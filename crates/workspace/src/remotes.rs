@@ -68,7 +68,7 @@ fn settings(listing: &str, branch: Option<&BranchName>, scope: RefScope) -> Vec<
 }
 
 /// An address without a password, and without a user name where that may be a token.
-fn without_credentials(address: &str) -> String {
+pub(crate) fn without_credentials(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let (authority, path) =
         rest.split_once('/').map_or((rest, None), |(authority, path)| (authority, Some(path)));

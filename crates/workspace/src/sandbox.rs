@@ -4,7 +4,7 @@
 //! silence have limits, and nothing here relies on an answer being true.
 
 use crate::survey::Survey;
-use palisade_core::{BoxFuture, printable};
+use palisade_core::{BoxFuture, printable_lines};
 use palisade_protocol::client::{Client, ClientError, StreamEvent, StreamReceiver, StreamSender};
 use palisade_protocol::{Channel, ExecRequest, Exit, Open};
 use std::time::Duration;
@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const MAX_ANSWER: u64 = 128 << 20;
 /// How long the sandbox may take for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+/// And for the list of its commits, which git has at hand: a command that has ended waits for it.
+const COMMITS_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much is kept of what a command says on its standard error.
 const MAX_MESSAGE: usize = 4096;
 
@@ -137,7 +139,7 @@ async fn relay(
                     return Ok(CommandEnd { exit, message });
                 }
                 Some(StreamEvent::Refused(refusal)) => {
-                    return Err(TransferError::Refused(printable(&refusal.text)));
+                    return Err(TransferError::Refused(printable_lines(&refusal.text)));
                 }
                 Some(StreamEvent::Reset) | None => return Err(ClientError::Closed.into()),
                 Some(_) => {}
@@ -170,8 +172,14 @@ pub enum SandboxError {
 impl SandboxError {
     /// Whether the sandbox did not answer in time.
     pub fn is_timeout(&self) -> bool {
-        let timeout =
-            |source: &TransferError| matches!(source, TransferError::Silent(_) | TransferError::Slow(_));
+        let timeout = |source: &TransferError| {
+            matches!(
+                source,
+                TransferError::Silent(_)
+                    | TransferError::Slow(_)
+                    | TransferError::Connection(ClientError::Silent { .. })
+            )
+        };
         matches!(self, Self::NotRun { source, .. } if timeout(source))
     }
 }
@@ -230,6 +238,17 @@ impl<'a> SandboxRepository<'a> {
         Survey::parse(&answer, &self.directory).ok_or(SandboxError::Answer { what: WHAT })?.map(Some)
     }
 
+    /// Lists the commits that the repository here holds, and nothing of files. `None` when there is no repository.
+    pub async fn commits(&self) -> Result<Option<Survey>, SandboxError> {
+        const WHAT: &str = "looking at the commits";
+        let argv = [self.guest.as_str(), "repository", "commits", &self.directory].into_iter();
+        let answer = self.collect(WHAT, self.request(argv), b"", COMMITS_TIMEOUT).await?;
+        if Survey::is_none(&answer) {
+            return Ok(None);
+        }
+        Survey::parse(&answer, &self.directory).ok_or(SandboxError::Answer { what: WHAT })?.map(Some)
+    }
+
     /// How many files git ignores in all working trees, and how large they are.
     pub async fn ignored_size(&self) -> Result<(u64, u64), SandboxError> {
         const WHAT: &str = "counting what git ignores";
@@ -257,7 +276,16 @@ impl<'a> SandboxRepository<'a> {
         input: &[u8],
     ) -> Result<Vec<u8>, SandboxError> {
         let argv = [self.guest.as_str(), "repository"].into_iter().chain(words.iter().copied());
-        self.collect(what, self.request(argv), input).await
+        self.collect(what, self.request(argv), input, ANSWER_TIMEOUT).await
+    }
+
+    /// What a command of the sandbox's own prints.
+    pub(crate) async fn command<'w>(
+        &self,
+        what: &'static str,
+        words: impl Iterator<Item = &'w str>,
+    ) -> Result<Vec<u8>, SandboxError> {
+        self.collect(what, self.request(words), b"", COMMITS_TIMEOUT).await
     }
 
     async fn collect(
@@ -265,9 +293,10 @@ impl<'a> SandboxRepository<'a> {
         what: &'static str,
         request: ExecRequest,
         mut input: &[u8],
+        time: Duration,
     ) -> Result<Vec<u8>, SandboxError> {
         // Git may be silent for long while it looks at a large working tree.
-        let time = self.limits.time.min(ANSWER_TIMEOUT);
+        let time = self.limits.time.min(time);
         let limits = TransferLimits { bytes: MAX_ANSWER, silence: time, time };
         let mut output = Vec::new();
         let end = self.commands.run(request, &mut input, &mut output, limits).await;
@@ -335,10 +364,7 @@ fn succeeded(what: &'static str, end: Result<CommandEnd, TransferError>) -> Resu
         CommandEnd { exit: Exit::Code(2), message } if message.starts_with("palisade-guest: ") => {
             Err(SandboxError::OldGuest { what })
         }
-        CommandEnd { message, .. } => {
-            let lines = message.lines().filter(|line| !line.trim().is_empty()).map(printable);
-            Err(SandboxError::Failed { what, message: lines.collect::<Vec<_>>().join("; ") })
-        }
+        CommandEnd { message, .. } => Err(SandboxError::Failed { what, message: printable_lines(&message) }),
     }
 }
 

@@ -33,6 +33,17 @@ impl fmt::Display for GitVersion {
 }
 
 impl Git {
+    /// A setting of the user's or of the whole machine's; nothing when there is none.
+    pub async fn user_setting(&self, name: &str) -> Result<Option<String>, GitError> {
+        // In the root directory, where no repository has a say.
+        let answer = self.anywhere()?.git(["config", "--get", name]).text().await;
+        match answer {
+            Ok(value) => Ok(Some(value.trim().to_owned())),
+            Err(GitError::Failed { status, .. }) if status.code() == Some(1) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The version of the program, when it is new enough.
     pub async fn require(&self) -> Result<GitVersion, GitError> {
         let answer = self.anywhere()?.git(["version"]).text().await?;

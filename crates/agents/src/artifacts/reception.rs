@@ -2,10 +2,11 @@
 //! the user's own index, and what was brought before.
 
 use super::Brought;
+use palisade_core::self_running::by_path;
 use palisade_core::stands_for_git;
 use palisade_engine::{Arrived, Fate, Reception, Refusal};
 use palisade_host::beneath::{self, Found, Standing};
-use palisade_workspace::{ArtifactPath, Autorun, Fingerprint, Memory, Tracked, by_name, link_stays};
+use palisade_workspace::{ArtifactPath, Autorun, Fingerprint, Memory, Tracked, link_stays};
 use rustix::fd::BorrowedFd;
 use std::ffi::OsStr;
 use std::io;
@@ -96,7 +97,7 @@ impl Reception for Guarded {
             Some(_) => return Ok(self.keep(path)),
         };
         self.memory.record(path, new)?;
-        if let Some(runs) = by_name(path)
+        if let Some(runs) = by_path(path)
             && self.brought.autorun.len() < MOST
         {
             self.brought.autorun.push(Autorun { path: path.to_owned(), runs });

@@ -11,9 +11,11 @@ fn spec(name: Option<&str>) -> SandboxSpec {
         method: Method::Docker,
         policy: Policy::default(),
         foundation: Foundation::default(),
+        paths: Vec::new(),
         dir: name.map(|_| dir()),
         identity: HostIdentity { uid: 1000, gid: 1000 },
         owner: "owner".into(),
+        git: Vec::new(),
     }
 }
 
@@ -29,6 +31,8 @@ fn input(spec: &SandboxSpec) -> PlanInput<'_> {
         workspace: Place::Volume("palisade-x-workspace".into()),
         tools: Vec::new(),
         binds: Vec::new(),
+        accounts: None,
+        expected: Vec::new(),
         loopback: Loopback::BothFamilies,
         mark: None,
     }
@@ -56,9 +60,24 @@ fn a_sandbox_with_a_network_limits_and_paths_of_the_host_on_rootless_podman() {
         dialect: Dialect::RootlessPodman,
         workspace: Place::Host(shared, Access::ReadWrite),
         binds: vec![Bind { host: tools, guest: "/opt/tools".into(), access: Access::ReadOnly }],
+        expected: vec![ExpectedMount { device: 1, inode: 2, path: "/opt/tools".into() }],
         ..input(&spec)
     };
     insta::assert_snapshot!(shown(&container(&input)));
+}
+
+#[test]
+fn a_sandbox_with_a_uid_of_its_own_on_an_engine_of_roots() {
+    let spec = spec(Some("box"));
+    for (dialect, name) in [(Dialect::Docker, "docker"), (Dialect::Podman, "podman")] {
+        let body = container(&PlanInput {
+            dialect,
+            user: User { uid: 1_910_000_007, gid: 1_910_000_007 },
+            accounts: Some(HostPath::new("/state/accounts/1-2.boot.id").unwrap()),
+            ..input(&spec)
+        });
+        insta::assert_snapshot!(format!("a_sandbox_with_a_uid_of_its_own_on_{name}"), shown(&body));
+    }
 }
 
 #[test]
@@ -102,6 +121,16 @@ fn a_helper_has_the_volumes_and_nothing_else() {
         &[("palisade-x-home", "home")],
     );
     insta::assert_snapshot!(shown(&body));
+}
+
+#[test]
+fn podman_is_asked_to_leave_volumes_to_their_user() {
+    let own = User { uid: 1_910_000_007, gid: 1_910_000_008 };
+    let options = |dialect, user| volume_options(dialect, user).map(|options| options["o"].clone());
+    assert_eq!(options(Dialect::Podman, own).as_deref(), Some("uid=1910000007,gid=1910000008"));
+    assert_eq!(options(Dialect::Podman, User::default()), None);
+    assert_eq!(options(Dialect::Docker, own), None);
+    assert_eq!(options(Dialect::RootlessPodman, own), None);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 fn scene() -> (tempfile::TempDir, Tree) {

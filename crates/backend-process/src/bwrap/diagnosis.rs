@@ -1,6 +1,6 @@
 //! bwrap's complaint → what is wrong and how to mend it.
 
-use palisade_core::{BackendError, Method};
+use palisade_core::{BackendError, HostTrouble, Method, printable};
 use std::path::Path;
 
 /// A bwrap that is there and cannot even be started is as good as none; other errors are passed on.
@@ -17,8 +17,22 @@ pub(super) fn unstartable(error: BackendError, program: &Path) -> BackendError {
     }
 }
 
-/// Reason and fix for a sandbox that did not come up, from what bwrap said on standard error.
-pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool) -> (String, String) {
+/// Another directory was mounted than the one that was opened: bwrap says so of a descriptor, the guest of every mount.
+pub(super) fn changed_path(said: &str) -> Option<BackendError> {
+    let line = said.lines().find(|line| {
+        line.contains("Race condition binding dirfd") || line.contains("not what the host opened")
+    })?;
+    Some(BackendError::PathChanged {
+        path: "a path of the host's".into(),
+        reason: format!("it was replaced while the sandbox was being started ({})", printable(line)),
+    })
+}
+
+/// What is wrong with a sandbox that did not come up, from what bwrap said on standard error.
+pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool) -> BackendError {
+    if let Some(trouble) = HostTrouble::of_complaint("start the sandbox", said) {
+        return trouble.into();
+    }
     let contains = |needle: &str| said.contains(needle);
     let quoted = if said.is_empty() {
         how_it_ended.to_owned()
@@ -64,7 +78,8 @@ pub(super) fn diagnose(said: &str, how_it_ended: &str, apparmor_restricts: bool)
     } else {
         ("the sandbox did not come up", "run `palisade doctor` for every check")
     };
-    (format!("{why} (bwrap: {quoted})"), fix.to_owned())
+    let reason = format!("{why} (bwrap: {})", printable(&quoted));
+    BackendError::Unavailable { method: Method::Bwrap, reason, fix: fix.to_owned() }
 }
 
 #[cfg(test)]
@@ -73,7 +88,7 @@ mod tests {
 
     #[test]
     fn each_known_complaint_has_its_own_reason_and_fix() {
-        let reason = |said: &str, apparmor| diagnose(said, "exit code 1", apparmor).0;
+        let reason = |said: &str, apparmor| diagnose(said, "exit code 1", apparmor).to_string();
         let userns =
             "bwrap: No permissions to creating new namespace, likely because the kernel does not allow …";
         for (said, apparmor, expected) in [
@@ -100,7 +115,11 @@ mod tests {
             ("", false, "the sandbox did not come up (bwrap: exit code 1)"),
         ] {
             let found = reason(said, apparmor);
-            assert!(found.starts_with(expected), "{said}: {found}");
+            let expected = format!("method 'bwrap' cannot be used: {expected}");
+            assert!(found.starts_with(&expected), "{said}: {found}");
         }
+        // It is the machine that lacks something, and bwrap is as good as ever.
+        let scarce = diagnose("bwrap: Can't open /proc: Too many open files", "exit code 1", false);
+        assert_eq!(scarce.to_string(), "cannot start the sandbox: too many files are open");
     }
 }

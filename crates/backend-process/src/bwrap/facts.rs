@@ -2,7 +2,9 @@
 //! is pure.
 
 use palisade_core::policy::OWN_FILES;
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// An entry of a root that belongs to the system's programs, by its path without the leading slash.
@@ -18,7 +20,7 @@ pub enum RootEntry {
 pub struct HostFacts {
     pub root: Vec<RootEntry>,
     /// Those of [`ETC`] that exist, and Java's configuration directories.
-    pub etc: Vec<String>,
+    pub etc: Vec<EtcEntry>,
     /// What `/etc/localtime` points to.
     pub localtime: Option<String>,
     pub opt: bool,
@@ -26,6 +28,61 @@ pub struct HostFacts {
     pub proc_read_only: Vec<String>,
     pub proc_masked_files: Vec<String>,
     pub proc_masked_directories: Vec<String>,
+}
+
+/// How a part of the host's `/etc` gets into the sandbox. A mount costs bwrap a fifth of a millisecond, as much as ten small
+/// files: it reads the table of all mounts for each. So what is small is copied, and only what has many entries is bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EtcEntry {
+    Bound { path: String },
+    Directory { path: String },
+    Link { path: String, target: String },
+    Copied { path: String, mode: u32 },
+}
+
+impl EtcEntry {
+    /// How something that is listed is shown; nothing when it is not there.
+    fn of(path: &str) -> Vec<Self> {
+        // Followed where it is a link, as a mount of it would be.
+        let Ok(meta) = std::fs::metadata(path) else { return Vec::new() };
+        if may_be_copied(&meta) {
+            return vec![Self::Copied { path: path.to_owned(), mode: meta.mode() & 0o777 }];
+        }
+        small_directory(path, &meta).unwrap_or_else(|| vec![Self::Bound { path: path.to_owned() }])
+    }
+}
+
+/// A directory of few plain files and links as copies of these. Nothing when it has more, or anything that cannot be copied
+/// exactly. A large one is told by its size, without listing it.
+fn small_directory(path: &str, meta: &Metadata) -> Option<Vec<EtcEntry>> {
+    const MOST: usize = 8;
+    const ONE_BLOCK: u64 = 4096;
+    if !meta.is_dir() || meta.mode() & 0o7777 != 0o755 || meta.nlink() > 2 || meta.len() > ONE_BLOCK {
+        return None;
+    }
+    let mut entries = vec![EtcEntry::Directory { path: path.to_owned() }];
+    for entry in std::fs::read_dir(path).ok()? {
+        let below = entry.ok()?.path();
+        let (meta, path) = (std::fs::symlink_metadata(&below).ok()?, below.to_str()?.to_owned());
+        entries.push(match meta.is_symlink() {
+            true => EtcEntry::Link { path, target: link_target(&below)? },
+            false if may_be_copied(&meta) => EtcEntry::Copied { path, mode: meta.mode() & 0o777 },
+            false => return None,
+        });
+        if entries.len() > MOST {
+            return None;
+        }
+    }
+    Some(entries)
+}
+
+/// Whether a copy of the file shows what the file shows: everybody may read it. A large one is quicker bound.
+pub(super) fn may_be_copied(meta: &Metadata) -> bool {
+    const LARGEST: u64 = 256 * 1024;
+    const OTHERS_READ: u32 = 0o004;
+    const SPECIAL: u32 = 0o7000;
+    let mode = meta.mode();
+    meta.is_file() && mode & OTHERS_READ != 0 && mode & SPECIAL == 0 && meta.len() <= LARGEST
 }
 
 const ROOT: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec"];
@@ -67,8 +124,8 @@ impl HostFacts {
         let existing = |paths: &[&str]| -> Vec<String> {
             paths.iter().filter(|path| Path::new(path).exists()).map(|path| (*path).to_owned()).collect()
         };
-        let mut etc = existing(&ETC);
-        etc.extend(java_configuration().unwrap_or_default());
+        let java = java_configuration().unwrap_or_default();
+        let etc = ETC.into_iter().chain(java.iter().map(String::as_str)).flat_map(EtcEntry::of).collect();
         Self {
             root: ROOT.iter().filter_map(|name| root_entry(name)).collect(),
             etc,
@@ -179,7 +236,41 @@ fn java_configuration() -> io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn small_files_are_copied_and_what_others_cannot_read_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+        let write = |name: &str, mode: u32| {
+            std::fs::write(at(name), "x").unwrap();
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let bound = |name: &str| vec![EtcEntry::Bound { path: at(name) }];
+        let copied = |name: &str, mode: u32| EtcEntry::Copied { path: at(name), mode };
+        write("plain", 0o644);
+        write("program", 0o755);
+        write("secret", 0o640);
+        symlink("plain", at("link")).unwrap();
+        std::fs::File::create(at("large")).unwrap().set_len(1 << 20).unwrap();
+        assert_eq!(EtcEntry::of(&at("plain")), [copied("plain", 0o644)]);
+        assert_eq!(EtcEntry::of(&at("program")), [copied("program", 0o755)]);
+        assert_eq!(EtcEntry::of(&at("link")), [copied("link", 0o644)], "as a mount of it would show it");
+        assert_eq!(EtcEntry::of(&at("secret")), bound("secret"));
+        assert_eq!(EtcEntry::of(&at("large")), bound("large"));
+        assert_eq!(EtcEntry::of(&at("absent")), []);
+
+        std::fs::create_dir(at("few")).unwrap();
+        std::fs::set_permissions(at("few"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("../plain", at("few/link")).unwrap();
+        let link = EtcEntry::Link { path: at("few/link"), target: "../plain".into() };
+        assert_eq!(EtcEntry::of(&at("few")), [EtcEntry::Directory { path: at("few") }, link]);
+        write("few/secret", 0o600);
+        assert_eq!(EtcEntry::of(&at("few")), bound("few"), "one of them cannot be copied");
+        std::fs::remove_file(at("few/secret")).unwrap();
+        (0..8).for_each(|number| write(&format!("few/{number}"), 0o644));
+        assert_eq!(EtcEntry::of(&at("few")), bound("few"), "there are many");
+    }
 
     #[test]
     fn a_root_is_surveyed_without_following_what_its_maker_put_there() {

@@ -2,26 +2,30 @@
 
 mod diagnosis;
 pub mod facts;
+mod opened;
 pub mod plan;
 mod prepare;
 mod probe;
 
-use crate::cgroup::{Group, Limits, Means};
+use crate::cgroup::{Group, Limits, Means, Reached};
 use crate::warden::Warden;
 use crate::{ProcessConfig, low_ports, machine, tools};
 use palisade_core::{
-    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, Lasting,
-    Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream, Workspace,
+    Access, Backend, BackendError, BoxFuture, Capabilities, Capability, HostIdentity, HostPath, HostUsers,
+    Lasting, Layout, Leftover, Liveness, Method, Network, Preflight, SandboxId, SandboxSpec, Stream,
+    Workspace,
 };
 use palisade_host::fault::Step;
-use palisade_host::fence::{self, Journal};
-use palisade_host::{process, stamp, tree};
+use palisade_host::fence::Journal;
+use palisade_host::user_namespace::uid_is_mapped;
+use palisade_host::{cgroup, process, stamp, tree};
 use prepare::Held;
+pub use prepare::open_file;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub struct BwrapBackend {
@@ -90,7 +94,7 @@ impl BwrapBackend {
         bwrap: PathBuf,
         held: &mut Held,
     ) -> Result<(Warden, std::os::unix::net::UnixStream, Group), BackendError> {
-        if rustix::process::geteuid().is_root() && !machine::uid_is_mapped(spec.identity.uid) {
+        if rustix::process::geteuid().is_root() && !uid_is_mapped(spec.identity.uid) {
             return Err(BackendError::Unavailable {
                 method: Method::Bwrap,
                 reason: format!("host uid {} does not exist in this user namespace", spec.identity.uid),
@@ -137,7 +141,10 @@ impl BwrapBackend {
                 }
             }
             (warden, Err(error)) => (warden.ok(), None, error),
-            (Err(error), Ok(group)) => (None, Some(group), diagnosis::unstartable(error, &program)),
+            (Err(error), Ok(group)) => {
+                let cause = too_low(&group, spec).unwrap_or_else(|| diagnosis::unstartable(error, &program));
+                (None, Some(group), cause)
+            }
         };
         let (warden, group, error) = result;
         if let Some(warden) = warden {
@@ -213,6 +220,16 @@ impl BwrapBackend {
         hierarchies.remove_owner(owner);
         Ok(())
     }
+}
+
+/// The limit that a sandbox which did not start has reached.
+fn too_low(group: &Group, spec: &SandboxSpec) -> Option<BackendError> {
+    let resources = &spec.policy.resources;
+    let value = match group.reached()? {
+        Reached::Memory => ("memory", resources.memory.value.to_string()),
+        Reached::Pids => ("pids", resources.pids.value.to_string()),
+    };
+    Some(BackendError::LimitTooLow { limit: value.0, value: value.1 })
 }
 
 fn make_group(means: &Means, spec: &SandboxSpec) -> Result<Group, BackendError> {
@@ -370,6 +387,15 @@ impl Backend for BwrapBackend {
         Box::pin(probe::preflight(&self.config))
     }
 
+    fn host_users(&self) -> BoxFuture<'_, HostUsers> {
+        let uid = rustix::process::geteuid();
+        let users = match uid.is_root() {
+            true => HostUsers::OnePerSandbox,
+            false => HostUsers::Given(format!("sandboxes run as you, uid {}", uid.as_raw())),
+        };
+        Box::pin(std::future::ready(users))
+    }
+
     fn admit<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
         Box::pin(async { self.refuse_what_it_lacks(spec) })
     }
@@ -406,10 +432,6 @@ impl Backend for BwrapBackend {
         Layout::inside(spec)
     }
 
-    fn warnings(&self, spec: &SandboxSpec, since: SystemTime) -> Vec<String> {
-        fence::warnings(&spec.policy, since)
-    }
-
     fn tool_identity(&self) -> String {
         let program = self.program().ok().and_then(|path| stamp::of(&path));
         let parts = [program, stamp::of(self.config.guest.as_path())];
@@ -418,16 +440,17 @@ impl Backend for BwrapBackend {
 
     fn explain<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, BackendError> {
         Box::pin(async {
-            let warden = self.running().get(&spec.id).map(|running| running.warden.clone());
-            let (reason, fix) = match warden {
-                None => ("it is not running".to_owned(), "run `palisade doctor`".to_owned()),
-                Some(warden) => {
-                    let how =
-                        tokio::time::timeout(LEAVE, warden.end()).await.unwrap_or_else(|_| "it hangs".into());
-                    diagnosis::diagnose(&warden.stderr(), &how, probe::apparmor_restricts())
-                }
+            let held = |running: &Running| (running.warden.clone(), Arc::clone(&running.group));
+            let running = self.running().get(&spec.id).map(held);
+            let Some((warden, group)) = running else {
+                let (reason, fix) = ("it is not running".to_owned(), "run `palisade doctor`".to_owned());
+                return BackendError::Unavailable { method: Method::Bwrap, reason, fix };
             };
-            BackendError::Unavailable { method: Method::Bwrap, reason, fix }
+            let how = tokio::time::timeout(LEAVE, warden.end()).await.unwrap_or_else(|_| "it hangs".into());
+            let said = warden.stderr();
+            diagnosis::changed_path(&said)
+                .or_else(|| too_low(&group, spec))
+                .unwrap_or_else(|| diagnosis::diagnose(&said, &how, probe::apparmor_restricts()))
         })
     }
 
@@ -445,6 +468,17 @@ impl Backend for BwrapBackend {
                 },
             })
         })
+    }
+
+    fn memory_kills<'a>(&'a self, spec: &'a SandboxSpec, keeper: u32) -> BoxFuture<'a, u64> {
+        let groups = match machine::limit_means(&self.config) {
+            Means::Hierarchies(found) => found.leaves(&spec.owner).remove(&leaf(spec)).unwrap_or_default(),
+            // The scope that holds the keeper.
+            Means::UserManager(_) => cgroup::memory_group_of(keeper).into_iter().collect(),
+            Means::None { .. } => Vec::new(),
+        };
+        let kills = groups.iter().find_map(|group| cgroup::memory_kills(group)).unwrap_or(0);
+        Box::pin(std::future::ready(kills))
     }
 
     fn leftovers<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Vec<Leftover>, BackendError>> {

@@ -5,10 +5,11 @@
 //! earlier ones, so read-only carve-outs come after the directory they carve; and the root and `/dev` end
 //! read-only, so the only writable places are those with a size limit or a directory of their own.
 
-use super::facts::{HostFacts, RootEntry};
+use super::facts::{EtcEntry, HostFacts, RootEntry};
 use palisade_core::policy::{HOME, INSIDE_ID, USER, WORKSPACE};
 use palisade_core::{Access, ByteSize, HostPath, Network};
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -20,6 +21,15 @@ pub struct Bind {
     pub host: HostPath,
     pub guest: String,
     pub access: Access,
+    /// A descriptor of the same place, by its number, for a bwrap that can be given one.
+    pub descriptor: Option<RawFd>,
+}
+
+impl Bind {
+    /// Of a path that nobody but us can change.
+    pub fn named(host: HostPath, guest: impl Into<String>, access: Access) -> Self {
+        Self { host, guest: guest.into(), access, descriptor: None }
+    }
 }
 
 /// What a writable place is made of.
@@ -47,19 +57,28 @@ pub struct PlanInput<'a> {
     pub tmp: ByteSize,
 }
 
-/// A file with text of our own inside the sandbox.
+/// A file that is made inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextFile {
+pub struct PlannedFile {
     pub guest: String,
-    pub text: String,
+    pub mode: u32,
+    pub content: FileContent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileContent {
+    /// Text of our own.
+    Text(String),
+    /// What this file of the host's holds.
+    Host(HostPath),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Options for `--args`, without the ones that name file descriptors.
     pub options: Vec<OsString>,
-    /// Written inside through descriptors: `--perms 0644 --file FD PATH` each, before `closing`.
-    pub files: Vec<TextFile>,
+    /// Written inside through descriptors: `--perms MODE --file FD PATH` each, before `closing`.
+    pub files: Vec<PlannedFile>,
     /// Options that must follow the files: they close the root for writing.
     pub closing: Vec<OsString>,
 }
@@ -74,11 +93,13 @@ impl Options {
     }
 
     fn bind(&mut self, bind: &Bind) {
-        let option = match bind.access {
-            Access::ReadOnly => "--ro-bind",
-            Access::ReadWrite => "--bind",
+        let (option, source) = match (bind.descriptor, bind.access) {
+            (None, Access::ReadOnly) => ("--ro-bind", bind.host.as_path().into()),
+            (None, Access::ReadWrite) => ("--bind", bind.host.as_path().into()),
+            (Some(number), Access::ReadOnly) => ("--ro-bind-fd", number.to_string().into()),
+            (Some(number), Access::ReadWrite) => ("--bind-fd", number.to_string().into()),
         };
-        self.add([OsString::from(option), bind.host.as_path().into(), OsString::from(&bind.guest)]);
+        self.add([OsString::from(option), source, OsString::from(&bind.guest)]);
     }
 
     fn tmpfs(&mut self, size: ByteSize, path: &str) {
@@ -111,10 +132,12 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         options.bind(bind);
     }
     options.add(["--dir", "/.palisade"]);
-    options.bind(&Bind { host: input.guest_binary.clone(), guest: GUEST.into(), access: Access::ReadOnly });
+    options.bind(&Bind::named(input.guest_binary.clone(), GUEST, Access::ReadOnly));
     let mut closing = Options::default();
     closing.add(["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]);
-    Plan { options: options.0, files: text_files(input.hostname, input.network), closing: closing.0 }
+    let mut files = copied_files(input.facts);
+    files.extend(text_files(input.hostname, input.network));
+    Plan { options: options.0, files, closing: closing.0 }
 }
 
 fn namespaces(options: &mut Options, hostname: &str) {
@@ -162,8 +185,14 @@ fn system(options: &mut Options, input: &PlanInput<'_>) {
         }
     }
     options.add(["--dir", "/etc"]);
-    for path in &input.facts.etc {
-        options.add(["--ro-bind", path, path]);
+    for entry in &input.facts.etc {
+        match entry {
+            EtcEntry::Bound { path } => options.add(["--ro-bind", path, path]),
+            EtcEntry::Directory { path } => options.add(["--dir", path]),
+            EtcEntry::Link { path, target } => options.add(["--symlink", target, path]),
+            // Made from a descriptor, see `Plan::files`.
+            EtcEntry::Copied { .. } => {}
+        }
     }
     if let Some(target) = &input.facts.localtime {
         options.add(["--symlink", target, "/etc/localtime"]);
@@ -189,12 +218,27 @@ fn kernel_files(options: &mut Options, facts: &HostFacts) {
     options.tmpfs(ByteSize(64 * ByteSize::MIB), "/dev/shm");
 }
 
-fn text_files(hostname: &str, network: Network) -> Vec<TextFile> {
+fn copied_files(facts: &HostFacts) -> Vec<PlannedFile> {
+    let file = |entry: &EtcEntry| match entry {
+        EtcEntry::Copied { path, mode } => {
+            let content = FileContent::Host(HostPath::new(path).ok()?);
+            Some(PlannedFile { guest: path.clone(), mode: *mode, content })
+        }
+        _ => None,
+    };
+    facts.etc.iter().filter_map(file).collect()
+}
+
+fn text_files(hostname: &str, network: Network) -> Vec<PlannedFile> {
     let name_server = match network {
         Network::None => "# There is no name server here: this sandbox has no network.\n",
         Network::Allowlist | Network::Open => "nameserver 127.0.0.1\n",
     };
-    let file = |guest: &str, text: String| TextFile { guest: guest.into(), text };
+    let file = |guest: &str, text: String| PlannedFile {
+        guest: guest.into(),
+        mode: 0o644,
+        content: FileContent::Text(text),
+    };
     vec![
         file(
             "/etc/passwd",

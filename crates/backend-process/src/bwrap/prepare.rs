@@ -1,14 +1,18 @@
 //! From a sandbox's specification to a launch of bwrap: the I/O between the policy and the pure plan.
 
-use super::facts::HostFacts;
-use super::plan::{Bind, GUEST, Place, PlanInput, is_system_path, nul_separated, plan};
+use super::facts::{HostFacts, may_be_copied};
+use super::opened::OpenedPaths;
+use super::plan::{
+    Bind, FileContent, GUEST, Place, PlanInput, PlannedFile, is_system_path, nul_separated, plan,
+};
 use crate::ProcessConfig;
 use crate::stage::{Source, stage};
 use crate::warden::Launch;
 use palisade_core::backend::require_objects;
 use palisade_core::objects::OBJECTS;
 use palisade_core::policy::{HOME, WORKSPACE};
-use palisade_core::{Access, BackendError, GuestPath, HostPath, Root, SandboxSpec, Workspace};
+use palisade_core::{Access, BackendError, GitBind, GuestPath, HostPath, Root, SandboxSpec, Workspace};
+use palisade_host::bound_path;
 use palisade_host::fault::Step;
 use palisade_host::fence::{self, DirectoryLock, Journal};
 use palisade_host::marked;
@@ -16,6 +20,7 @@ use palisade_host::process;
 use palisade_host::tree::{Target, make_target};
 use palisade_seccomp::{self as seccomp, SetIdBits};
 use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +51,8 @@ pub(super) struct Resolved {
     fence: Vec<Bind>,
     /// Hosts paths whose owner is to be mapped to the sandbox's when started by root.
     foreign: Vec<HostPath>,
+    /// What the user's paths lead to.
+    opened: OpenedPaths,
 }
 
 /// Checks and resolves everything of the host that the policy names; takes locks and makes the fences.
@@ -56,46 +63,42 @@ pub(super) fn resolve(
 ) -> Result<Resolved, BackendError> {
     let policy = &spec.policy;
     let own = |name: &str, guest: &str| match &spec.dir {
-        Some(dir) => Place::Directory(Bind {
-            host: dir.path().join(name),
-            guest: guest.into(),
-            access: Access::ReadWrite,
-        }),
+        Some(dir) => Place::Directory(Bind::named(dir.path().join(name), guest, Access::ReadWrite)),
         None => Place::Memory,
     };
     let home = match &policy.kept_home {
-        Some(home) => {
-            Place::Directory(Bind { host: home.clone(), guest: HOME.into(), access: Access::ReadWrite })
-        }
+        Some(home) => Place::Directory(Bind::named(home.clone(), HOME, Access::ReadWrite)),
         None => own("home", HOME),
     };
+    let mut opened = OpenedPaths::default();
     let mut resolved = Resolved {
         home,
         workspace: own("workspace", WORKSPACE),
-        root: root(config, spec)?,
+        root: root(config, spec, &mut opened)?,
         binds: Vec::new(),
         fence: Vec::new(),
         foreign: Vec::new(),
+        opened,
     };
     if let Workspace::Bound { host, access } = &policy.workspace {
-        let host = host_path(config, host)?;
+        let host = host_path(config, spec, host, &mut resolved.opened)?;
         require_directory(&host)?;
         if *access == Access::ReadWrite {
             guard(config, spec, &host, WORKSPACE, held, &mut resolved)?;
         }
         resolved.foreign.push(host.clone());
-        resolved.workspace = Place::Directory(Bind { host, guest: WORKSPACE.into(), access: *access });
+        resolved.workspace = Place::Directory(Bind::named(host, WORKSPACE, *access));
     } else if policy.workspace == Workspace::Scratch {
         resolved.workspace = Place::Memory;
     }
     for shown in policy.tools.iter().chain(&policy.programs) {
-        let host = host_path(config, shown)?;
+        let host = host_path(config, spec, shown, &mut resolved.opened)?;
         let guest = own_path_inside(shown)?;
         prepare_target(spec, &resolved, &host, &guest)?;
-        resolved.binds.push(Bind { host, guest: guest.to_string(), access: Access::ReadOnly });
+        resolved.binds.push(Bind::named(host, guest.as_str(), Access::ReadOnly));
     }
     for mount in &policy.mounts {
-        let host = host_path(config, &mount.host)?;
+        let host = host_path(config, spec, &mount.host, &mut resolved.opened)?;
         if let Some(reason) = policy.obstacle_at(&mount.guest) {
             let fix = "choose another mount target".into();
             return Err(BackendError::HostDirectory { path: host.to_string(), reason, fix });
@@ -105,43 +108,54 @@ pub(super) fn resolve(
             guard(config, spec, &host, mount.guest.as_str(), held, &mut resolved)?;
         }
         resolved.foreign.push(host.clone());
-        resolved.binds.push(Bind { host, guest: mount.guest.to_string(), access: mount.access });
+        resolved.binds.push(Bind::named(host, mount.guest.as_str(), mount.access));
     }
     if let Some(host) = require_objects(spec, &config.state)? {
-        resolved.binds.push(Bind { host, guest: OBJECTS.into(), access: Access::ReadOnly });
+        resolved.binds.push(Bind::named(host, OBJECTS, Access::ReadOnly));
     }
     Ok(resolved)
 }
 
-/// The real path, without links, of a host directory or file that may be shown.
-fn host_path(config: &ProcessConfig, path: &HostPath) -> Result<HostPath, BackendError> {
+/// Opens the place that is recorded for a path of the user's, which may be shown; its path without links.
+fn host_path(
+    config: &ProcessConfig,
+    spec: &SandboxSpec,
+    path: &HostPath,
+    opened: &mut OpenedPaths,
+) -> Result<HostPath, BackendError> {
     let refuse = |reason: String, fix: &str| BackendError::HostDirectory {
         path: path.to_string(),
         reason,
         fix: fix.into(),
     };
-    let real =
-        std::fs::canonicalize(path).map_err(|error| refuse(error.to_string(), "give a path that exists"))?;
+    let place = bound_path::open(spec, path)?;
+    let real = place.real.clone();
     let state = std::fs::canonicalize(&config.state).unwrap_or_else(|_| config.state.as_path().to_owned());
-    if state.starts_with(&real) || real.starts_with(&state) {
+    let is_in_state = real.as_path().starts_with(&state) && !spec.is_own_copy(&real);
+    if state.starts_with(&real) || is_in_state {
         return Err(refuse(
             format!("Palisade's own state in {} would be visible inside", state.display()),
             "bind the project's directory itself, not one above it",
         ));
     }
-    HostPath::new(real).map_err(|error| refuse(error.to_string(), "give an absolute path"))
+    opened.push(place);
+    Ok(real)
 }
 
 /// The directory that stands as the root, when it is not the host's own. It is named by its real path: a link on the
 /// way could lead elsewhere by the time it is used.
-fn root(config: &ProcessConfig, spec: &SandboxSpec) -> Result<Option<HostPath>, BackendError> {
+fn root(
+    config: &ProcessConfig,
+    spec: &SandboxSpec,
+    opened: &mut OpenedPaths,
+) -> Result<Option<HostPath>, BackendError> {
     let Root::Directory { path } = &spec.foundation.root else { return Ok(None) };
     let refuse = |reason: &str, fix: &str| BackendError::HostDirectory {
         path: path.to_string(),
         reason: reason.into(),
         fix: fix.into(),
     };
-    let real = host_path(config, path)?;
+    let real = host_path(config, spec, path, opened)?;
     if real != *path {
         return Err(refuse("a symbolic link leads to it", "name the directory itself in the environment"));
     }
@@ -187,7 +201,8 @@ fn guard(
     // What a killed run left there would pass for the user's own, and could not be told from it later.
     let journals = config.state.join("fences");
     Journal::settle(&journals, host);
-    let plan = fence::survey(host, &config.git_config)?;
+    let private = spec.git.iter().find(|git| git.directory == *host);
+    let plan = fence::survey(host, private)?;
     let name = format!("{}-{}", spec.id, held.journals.len());
     held.journals.extend(Journal::begin(&journals, &name, host, plan.placeholders)?);
     crate::step(Step::FenceMade)?;
@@ -195,7 +210,13 @@ fn guard(
         let inside = format!("{guest}/{}", relative.display());
         let host = host.join(relative);
         resolved.foreign.push(host.clone());
-        resolved.fence.push(Bind { host, guest: inside, access });
+        resolved.fence.push(Bind::named(host, inside, access));
+    }
+    for GitBind { host, guest, access, of_owner } in private.iter().flat_map(|git| git.binds.clone()) {
+        if of_owner {
+            resolved.foreign.push(host.clone());
+        }
+        resolved.fence.push(Bind::named(host, guest, access));
     }
     Ok(())
 }
@@ -270,9 +291,16 @@ pub(super) fn launch(
 ) -> Result<Launch, BackendError> {
     let root = rustix::process::geteuid().is_root();
     let mut guest = config.guest.clone();
+    let expectations = resolved.opened.expectations(&resolved.workspace, &resolved.binds);
     if root {
         stage_all(&mut resolved, &mut guest, spec)?;
     }
+    let workspace = match &mut resolved.workspace {
+        Place::Directory(bind) => Some(bind),
+        Place::Memory => None,
+    };
+    let binds = workspace.into_iter().chain(&mut resolved.binds);
+    let mut descriptors = resolved.opened.name_descriptors(config, &bwrap, binds)?;
     let facts = match &resolved.root {
         None => HostFacts::gather(),
         Some(root) => HostFacts::of_root(root.as_path()).map_err(|error| BackendError::HostDirectory {
@@ -302,7 +330,6 @@ pub(super) fn launch(
         source: std::io::Error::other(error),
     })?;
 
-    let mut descriptors: Vec<OwnedFd> = Vec::new();
     let mut pass = |descriptor: OwnedFd| -> OsString {
         let number = descriptor.as_raw_fd().to_string();
         descriptors.push(descriptor);
@@ -315,23 +342,24 @@ pub(super) fn launch(
             if let Some(info) = info {
                 options.extend(["--info-fd".into(), pass(info)]);
             }
-            vec!["serve".into(), "--fd".into(), pass(stream)]
+            let mut words = vec!["serve".into(), "--fd".into(), pass(stream)];
+            words.extend(expectations);
+            words
         }
     };
-    let mut add = |name: &str, bytes: &[u8]| Ok::<_, BackendError>(pass(memory_file(name, bytes)?));
-    options.extend(["--seccomp".into(), add("seccomp", &filter)?]);
+    options.extend(["--seccomp".into(), pass(memory_file("seccomp", &filter)?)]);
     for file in &plan.files {
-        let number = add("file", file.text.as_bytes())?;
+        let Some(number) = open_file(file)?.map(&mut pass) else { continue };
         options.extend([
             "--perms".into(),
-            "0644".into(),
+            format!("{:04o}", file.mode).into(),
             "--file".into(),
             number,
             OsString::from(&file.guest),
         ]);
     }
     options.extend(plan.closing);
-    let arguments = add("arguments", &nul_separated(&options))?;
+    let arguments = pass(memory_file("arguments", &nul_separated(&options))?);
     let mut words: Vec<OsString> = vec!["--args".into(), arguments, "--".into(), GUEST.into()];
     words.extend(command);
     Ok(Launch {
@@ -364,7 +392,11 @@ fn stage_all(resolved: &mut Resolved, guest: &mut HostPath, spec: &SandboxSpec) 
     }
     let sources: Vec<Source> = slots
         .iter()
-        .map(|path| Source { host: (**path).clone(), map_owner: foreign.contains(path) })
+        .map(|path| Source {
+            host: (**path).clone(),
+            map_owner: foreign.contains(path),
+            opened: resolved.opened.find(path).map(|opened| (opened.device, opened.inode)),
+        })
         .collect();
     for (slot, staged) in slots.into_iter().zip(stage(&sources, spec.identity)?) {
         *slot = staged;
@@ -382,6 +414,24 @@ fn is_public(path: &Path) -> bool {
             .is_ok_and(|meta| !meta.is_symlink() && meta.permissions().mode() & bits == bits)
     };
     path.is_file() && has(path, READ_AND_EXECUTE) && path.ancestors().skip(1).all(|above| has(above, SEARCH))
+}
+
+/// What bwrap reads a file's content from. A file of the host's that has gone meanwhile, or that not everybody may read any
+/// more, is left out: we may be root, and read nothing for the sandbox that it could not read itself.
+pub fn open_file(file: &PlannedFile) -> Result<Option<OwnedFd>, BackendError> {
+    let path = match &file.content {
+        FileContent::Text(text) => return memory_file("file", text.as_bytes()).map(Some),
+        FileContent::Host(path) => path,
+    };
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path.as_path(), flags, Mode::empty()) {
+        Ok(opened) => std::fs::File::from(opened),
+        Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
+        Err(error) => return Err(BackendError::io(format!("open {path}"))(error.into())),
+    };
+    let meta = opened.metadata().map_err(BackendError::io(format!("look at {path}")))?;
+    Ok(may_be_copied(&meta).then(|| opened.into()))
 }
 
 fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, BackendError> {

@@ -6,8 +6,8 @@ use crate::cgroup::Means;
 use crate::machine;
 use crate::warden::{Launch, Warden};
 use palisade_core::{
-    BackendError, Check, Foundation, HostIdentity, Method, Policy, Preflight, SandboxId, SandboxSpec,
-    Workspace,
+    BackendError, Check, Diagnostic, Foundation, HostIdentity, Method, Policy, Preflight, SandboxId,
+    SandboxSpec, Workspace,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,7 +45,10 @@ fn version(bwrap: &Path) -> Check {
             format!("{} --version ended with {}", bwrap.display(), output.status),
             "reinstall bubblewrap",
         ),
-        Err(error) => Check::failed("bwrap", format!("{}: {error}", bwrap.display()), "reinstall bubblewrap"),
+        Err(error) => {
+            let error = BackendError::start(format!("start {}", bwrap.display()))(error);
+            failed("bwrap", &diagnosis::unstartable(error, bwrap))
+        }
     }
 }
 
@@ -100,14 +103,21 @@ async fn isolated_command(config: &ProcessConfig, bwrap: PathBuf) -> Check {
             NAME,
             "a command ran in namespaces of its own, without privileges, under the system call filter",
         ),
-        Ok((outcome, said)) => {
-            let (reason, fix) = diagnosis::diagnose(&said, &outcome, apparmor_restricts());
-            Check::failed(NAME, reason, fix)
-        }
-        Err(error) => {
-            Check::failed(NAME, error.to_string(), "run `palisade doctor` again after mending this")
-        }
+        Ok((outcome, said)) => failed(NAME, &diagnosis::diagnose(&said, &outcome, apparmor_restricts())),
+        Err(error) => failed(NAME, &error),
     }
+}
+
+fn failed(name: &'static str, error: &BackendError) -> Check {
+    let (detail, fix) = match error {
+        BackendError::Unavailable { reason, fix, .. } => (reason.clone(), Some(fix.clone())),
+        other => (other.to_string(), other.hints().into_iter().next()),
+    };
+    Check::failed(
+        name,
+        detail,
+        fix.unwrap_or_else(|| "run `palisade doctor` again after mending this".into()),
+    )
 }
 
 fn trial_spec() -> SandboxSpec {
@@ -123,9 +133,11 @@ fn trial_spec() -> SandboxSpec {
         method: Method::Bwrap,
         policy: Policy { workspace: Workspace::Scratch, ..Policy::default() },
         foundation: Foundation::default(),
+        paths: Vec::new(),
         dir: None,
         identity,
         owner: "preflight".into(),
+        git: Vec::new(),
     }
 }
 
@@ -165,8 +177,10 @@ async fn follows_links(config: &ProcessConfig, bwrap: PathBuf) -> Result<bool, S
     let (bound, outside) = (place.join("bound"), place.join("outside"));
     let text = |error: std::io::Error| error.to_string();
     let make = || -> std::io::Result<()> {
-        std::fs::create_dir_all(&bound)?;
-        std::fs::create_dir_all(&outside)?;
+        use std::os::unix::fs::DirBuilderExt;
+        for directory in [&bound, &outside] {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
         std::os::unix::fs::symlink(format!("/oldroot{outside}"), bound.join("link"))
     };
     let result = match make() {

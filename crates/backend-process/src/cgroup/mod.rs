@@ -10,7 +10,8 @@ pub use hierarchy::Hierarchies;
 pub use user_manager::UserManager;
 
 use palisade_core::{BackendError, CpuCount, Enforcement, LimitSource, Resources};
-use std::path::PathBuf;
+use palisade_host::cgroup;
+use std::path::{Path, PathBuf};
 
 /// The means of enforcement this process has.
 #[derive(Debug, Clone)]
@@ -70,6 +71,12 @@ impl Group {
         self.directories.iter().any(|group| !processes(group).is_empty())
     }
 
+    /// The limit that stopped something in the group, should there be one.
+    pub(crate) fn reached(&self) -> Option<Reached> {
+        let is_reached = |kind: &Reached| self.directories.iter().any(|group| kind.is_reached(group));
+        [Reached::Pids, Reached::Memory].into_iter().find(is_reached)
+    }
+
     pub fn enforcement(&self) -> &[Enforcement] {
         &self.enforcement
     }
@@ -107,6 +114,32 @@ impl Group {
     /// Kills whatever is still in the group and removes it.
     pub fn remove(&self) -> std::io::Result<()> {
         self.directories.iter().try_for_each(|directory| hierarchy::remove(directory))
+    }
+}
+
+/// A limit that something has run into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    Memory,
+    Pids,
+}
+
+impl Reached {
+    /// Whether a group has run into it. Asked only of a group whose sandbox did not start, so a little less will do.
+    fn is_reached(self, group: &Path) -> bool {
+        const CLOSE: u64 = 64 * 1024;
+        let read = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        let number = |file: &str| read(file).trim().parse::<u64>().ok();
+        match self {
+            Self::Memory => {
+                // The kernel's counts of failures leave out those for which swap was to blame.
+                let used = number("memory.max_usage_in_bytes").zip(number("memory.limit_in_bytes"));
+                cgroup::memory_kills(group).is_some_and(|kills| kills > 0)
+                    || used.is_some_and(|(most, limit)| most.saturating_add(CLOSE) >= limit)
+                    || cgroup::event(&read("memory.events"), "max") > 0
+            }
+            Self::Pids => cgroup::event(&read("pids.events"), "max") > 0,
+        }
     }
 }
 

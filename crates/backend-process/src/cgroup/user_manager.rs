@@ -43,7 +43,7 @@ impl UserManager {
         } else {
             Err(failed(format!(
                 "the user manager refused: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
+                palisade_core::printable_lines(&String::from_utf8_lossy(&output.stderr))
             )))
         }
     }

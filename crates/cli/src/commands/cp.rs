@@ -48,13 +48,18 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     let path = inside(path, &connection.layout.workspace);
     let report = match (source, target) {
         (Place::Standard, _) => copy_in_file(client, whole_input()?, &path).await?,
-        (Place::Host(source), _) => copy_in(client, Path::new(source), &path).await?,
+        (Place::Host(source), _) => {
+            copy_in(client, context.engine.open_copy_source(Path::new(source))?, &path).await?
+        }
         (_, Place::Standard) => {
             // Nothing but the file's content goes to stdout, and nothing about it to stderr.
             read_file(client, &path, std::io::stdout(), limits(context)).await?;
             return Ok(OK);
         }
-        (_, Place::Host(target)) => copy_out(client, &path, Path::new(target), limits(context)).await?,
+        (_, Place::Host(target)) => {
+            let target = context.engine.open_copy_target(Path::new(target))?;
+            copy_out(client, &path, target, limits(context)).await?
+        }
         (_, Place::Sandbox { .. }) => return Ok(OK),
     };
     tell(&report);

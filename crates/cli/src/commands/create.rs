@@ -31,7 +31,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         )
     })?;
     let workspace = match &arguments.bound.workspace {
-        Some(text) => bound_workspace(text)?,
+        Some(text) => bound_workspace(context, text)?,
         None => Workspace::Own,
     };
     let policy = context.policy(workspace)?;

@@ -6,6 +6,7 @@ use crate::{OK, Status, output};
 use palisade_agents::AgentError;
 use palisade_core::{Capabilities, Capability, Check, CheckStatus, Diagnostic, ExitCode, Method, Origin};
 use palisade_engine::SandboxListing;
+use palisade_workspace::Git;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -64,7 +65,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         selected: selection.method,
         origin: selection.origin,
         methods: reports,
-        tools: vec![git().await],
+        tools: tools().await,
         state: state(context),
     };
     if arguments.json {
@@ -96,9 +97,38 @@ async fn examine(context: &Context, method: Method) -> MethodReport {
     }
 }
 
+async fn tools() -> Vec<Check> {
+    let git = crate::context::git();
+    let found = check_git(&git).await;
+    let bare = match found.status {
+        CheckStatus::Ok => Some(check_bare_repositories(&git).await),
+        CheckStatus::Warning | CheckStatus::Failed => None,
+    };
+    std::iter::once(found).chain(bare).collect()
+}
+
+/// Git takes any directory that looks like a repository for one, unless it is told otherwise; and a sandbox that can write a
+/// directory of the host's can make one look so.
+async fn check_bare_repositories(git: &Git) -> Check {
+    const NAME: &str = "bare repositories";
+    const SETTING: &str = "safe.bareRepository";
+    match git.user_setting(SETTING).await {
+        Ok(Some(value)) if value.eq_ignore_ascii_case("explicit") => {
+            Check::ok(NAME, format!("{SETTING} is {value}"))
+        }
+        Ok(_) => Check::warning(
+            NAME,
+            format!("git obeys any directory with HEAD, objects and refs: {SETTING} is not explicit"),
+            "run: git config --global safe.bareRepository explicit. Without it, git status or a prompt runs what a \
+             sandbox has written into such a directory below one that was bound with -w",
+        ),
+        Err(error) => Check::warning(NAME, error.to_string(), "look at the user's git configuration"),
+    }
+}
+
 /// What `palisade agent` works with.
-async fn git() -> Check {
-    match crate::context::git().require().await {
+async fn check_git(git: &Git) -> Check {
+    match git.require().await {
         Ok(version) => Check::ok("git", format!("version {version}")),
         Err(error) => {
             let error = AgentError::from(error);

@@ -60,7 +60,14 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
     };
     let row = &connection.row;
     let ended = telemetry::exec((row.spec.method, row.id(), Some(&row.name)), tty == Tty::Yes, command).await;
-    context.unless_lost(row, ended).await
+    let status = context.unless_lost(row, ended).await?;
+    if status == relay::KILLED {
+        let killed = context.engine.memory_kills(row).await;
+        if killed > 0 {
+            relay::warn_of_memory(row.spec.policy.resources.memory.value, killed);
+        }
+    }
+    Ok(status)
 }
 
 async fn start_session(

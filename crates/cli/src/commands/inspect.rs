@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{Enforcement, Workspace, printable};
+use palisade_core::{Enforcement, Workspace, one_line, printable};
 use palisade_engine::Inspection;
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ fn describe(inspection: &Inspection) -> String {
     }
     line("state", summary.state.as_str());
     if let Some(error) = &summary.error {
-        line("error", &printable(error));
+        line("error", &one_line(error));
     }
     line("network", inspection.policy.network.as_str());
     for rule in &inspection.policy.allow {

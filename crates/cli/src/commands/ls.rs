@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::printable;
+use palisade_core::{one_line, printable};
 use palisade_engine::{ListedSandbox, SandboxListing, UnrecordedSummary};
 use palisade_store::BadRow;
 
@@ -26,14 +26,14 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         output::warning(&format!(
             "the record of sandbox '{}' cannot be read: {}; {remove}",
             printable(&row.id),
-            printable(&row.why)
+            one_line(&row.why)
         ));
     }
     for found in &unrecorded {
         output::warning(&format!(
             "there is no record of sandbox {}: {}; remove it and its files with: {}",
             found.id,
-            printable(&found.error),
+            one_line(&found.error),
             found.remove
         ));
     }
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
                 sandbox.environment.as_ref().map_or("-", |name| name.as_str()).to_owned(),
                 age(now - sandbox.created_at),
                 sandbox.id.short().to_owned(),
-                sandbox.error.as_deref().map(printable).unwrap_or_default(),
+                sandbox.error.as_deref().map(one_line).unwrap_or_default(),
             ]
         })
         .chain(bad.iter().map(unreadable))
@@ -79,7 +79,7 @@ fn unreadable(row: &BadRow) -> Vec<String> {
         "-".into(),
         "-".into(),
         printable(&short),
-        printable(&row.why),
+        one_line(&row.why),
     ]
 }
 
@@ -91,7 +91,7 @@ fn unrecorded_row(found: &UnrecordedSummary) -> Vec<String> {
         "-".into(),
         "-".into(),
         found.id.short().to_owned(),
-        printable(&found.error),
+        one_line(&found.error),
     ]
 }
 

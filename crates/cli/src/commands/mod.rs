@@ -1,6 +1,7 @@
 //! One file per command. Each parses into its own arguments, calls the engine, and prints.
 
 pub(crate) mod agent;
+pub(crate) mod apply;
 pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -18,6 +19,7 @@ pub(crate) mod inspect;
 pub(crate) mod keeper;
 pub(crate) mod logs;
 pub(crate) mod ls;
+pub(crate) mod rebind;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod sandbox;
@@ -26,6 +28,7 @@ pub(crate) mod shell;
 pub(crate) mod slots;
 pub(crate) mod start;
 pub(crate) mod stop;
+pub(crate) mod sync;
 pub(crate) mod trust;
 pub(crate) mod wrap;
 pub(crate) mod wrapped;
@@ -90,6 +93,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Status, Failure
         Command::Start(arguments) => tidily(context, start::run(context, &arguments)).await,
         Command::Stop(arguments) => tidily(context, stop::run(context, &arguments)).await,
         Command::Rm(arguments) => tidily(context, rm::run(context, &arguments)).await,
+        Command::Apply(arguments) => tidily(context, apply::run(context, &arguments)).await,
+        Command::Sync(arguments) => sync::run(context, &arguments).await,
+        Command::Rebind(arguments) => tidily(context, rebind::run(context, &arguments)).await,
         Command::Ls(arguments) => ls::run(context, &arguments).await,
         Command::Inspect(arguments) => inspect::run(context, &arguments).await,
         Command::Egress(arguments) => egress::run(context, &arguments).await,
@@ -148,7 +154,7 @@ fn block_on(
 ) -> Result<Status, Failure> {
     require_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        match HostTrouble::of("start", &error) {
+        match HostTrouble::of_start("start", &error) {
             Some(trouble) => Failure::Engine(trouble.into()),
             None => Failure::failed("io", format!("cannot start: {error}")),
         }

@@ -1,14 +1,14 @@
 //! `palisade run`: one command in a sandbox of its own, gone when the command ends.
 
 use crate::Status;
-use crate::arguments::{EnvironmentFlags, FoundationFlag, PolicyFlags, WorkspaceFlag};
-use crate::context::{Context, bound_workspace};
+use crate::arguments::{CopyableWorkspaceFlag, EnvironmentFlags, FoundationFlag, PolicyFlags};
+use crate::context::{Context, WorkspaceMode, workspace};
 use crate::failure::Failure;
 use crate::relay::{self, Call, Input, Signals, Tty};
 use crate::{telemetry, terminal};
 use palisade_config::manifest::TimeLimit;
-use palisade_core::{ExitCode, Foundation, Layout, Workspace};
-use palisade_engine::OneOffRequest;
+use palisade_core::{Access, ExitCode, Foundation, Layout, Workspace};
+use palisade_engine::{OneOffEnd, OneOffRequest};
 use std::ffi::OsString;
 
 /// Run one command in a sandbox of its own
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<TimeLimit>,
     #[command(flatten)]
-    pub(crate) bound: WorkspaceFlag,
+    pub(crate) bound: CopyableWorkspaceFlag,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(flatten)]
@@ -34,12 +34,17 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Status, Failure> {
-    let workspace = match &arguments.bound.workspace {
-        Some(text) => bound_workspace(text)?,
-        None => Workspace::Scratch,
+    let bound = match &arguments.bound.workspace {
+        Some(text) => Some(workspace(context, text)?),
+        None => None,
     };
     let variables = relay::variables(&arguments.environment.env)?;
-    let policy = context.policy(workspace)?;
+    let policy = context.policy(match bound.clone() {
+        Some((host, WorkspaceMode::Bound(access))) => Workspace::Bound { host, access },
+        // The engine makes the copy and binds that.
+        Some((host, WorkspaceMode::Copy)) => Workspace::Bound { host, access: Access::ReadWrite },
+        None => Workspace::Scratch,
+    })?;
     let method = context.method();
     context.announce(method);
     context.require_guest()?;
@@ -48,7 +53,11 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<Statu
         given if given.is_empty() => own_command(&foundation),
         given => given,
     };
-    let request = OneOffRequest { method, policy, foundation, identity: None };
+    let copied = match &bound {
+        Some((host, WorkspaceMode::Copy)) => Some(super::apply::survey(context, host).await?),
+        _ => None,
+    };
+    let request = OneOffRequest { method, policy, foundation, paths: Vec::new(), identity: None, copied };
     let limit = arguments.timeout.or(context.time_limit);
     once(context, request, command, variables, limit, Layout::clone).await
 }
@@ -73,7 +82,7 @@ pub(crate) async fn once(
     limit: Option<TimeLimit>,
     layout: impl FnOnce(&Layout) -> Layout,
 ) -> Result<Status, Failure> {
-    let method = request.method;
+    let (method, memory) = (request.method, request.policy.resources.memory.value);
     let signals = Signals::listen();
     let tty = if terminal::is_interactive() { Tty::Yes } else { Tty::No };
     let input = if terminal::has_no_input() { Input::Empty } else { Input::Relayed };
@@ -83,10 +92,18 @@ pub(crate) async fn once(
     let command =
         relay::attend_until(overdue(limit), &sandbox.client, streams, &sandbox.layout, &call, signals);
     let outcome = telemetry::exec((method, sandbox.id(), None), tty == Tty::Yes, command).await;
-    let ended = sandbox.end().await;
+    let killed = if matches!(outcome, Ok(crate::OK)) { 0 } else { sandbox.memory_kills().await };
+    let ended = sandbox.end(&context.engine).await;
+    // Also when the command was ended for its time: the changes are there.
+    if let Ok(OneOffEnd { copy: Some(copy), .. }) = &ended {
+        super::apply::note_changes(copy);
+    }
     let status = outcome?;
+    if killed > 0 {
+        relay::warn_of_memory(memory, killed);
+    }
     noted?;
-    for warning in ended? {
+    for warning in ended?.warnings {
         crate::output::warning(&warning);
     }
     Ok(status)

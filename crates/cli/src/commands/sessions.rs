@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
-use palisade_core::{State as SandboxState, printable, time};
+use palisade_core::{State as SandboxState, one_line, printable, time};
 use palisade_engine::{EndedBy, SessionEnd, SessionRecord};
 use palisade_protocol::{Exit, SessionInfo};
 use serde::Serialize;
@@ -136,7 +136,7 @@ pub(crate) fn ended(end: &SessionEnd) -> String {
         EndedBy::Code(code) => format!("ended ({})", ending(Exit::Code(*code))),
         EndedBy::Signal(signal) => format!("ended ({})", ending(Exit::Signal(*signal))),
         EndedBy::Sandbox(why) => {
-            format!("lost with the sandbox: {}, noticed {}", printable(why), time::utc(end.at))
+            format!("lost with the sandbox: {}, noticed {}", one_line(why), time::utc(end.at))
         }
     }
 }

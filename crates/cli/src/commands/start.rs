@@ -54,6 +54,6 @@ where
         output::note("(said once; `palisade doctor` tells more)");
     }
     // Should this fail, it is said again next time.
-    let _ = std::fs::write(marker, "");
+    let _ = palisade_host::private_file::write(marker, b"");
     Ok(())
 }

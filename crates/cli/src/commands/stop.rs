@@ -26,8 +26,11 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         output::warning(&notice);
     }
     if let Some(reason) = &report.not_archived {
-        output::warning(&format!("its work is not archived: {}", palisade_core::printable(reason)));
-        output::note("  it stays in the sandbox; palisade agent sync starts it again and brings it");
+        output::warning(&format!("its work is not archived: {reason}"));
+        output::note(&format!(
+            "  it stays in the sandbox; to start it again and bring it: palisade agent sync {}",
+            row.name
+        ));
     }
     if report.outcome == StopOutcome::AlreadyStopped {
         output::note(&format!("{} is not running", palisade_core::printable(&arguments.name)));

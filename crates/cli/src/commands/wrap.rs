@@ -89,7 +89,7 @@ async fn make(context: &Context, arguments: Arguments) -> Result<Status, Failure
             "name it with -w, as in: palisade wrap -w . -- claude",
         ));
     };
-    let mut policy = context.policy(bound_workspace(workspace)?)?;
+    let mut policy = context.policy(bound_workspace(context, workspace)?)?;
     let variables = arguments.environment.env.iter().map(variable).collect::<Result<_, _>>()?;
     let selection = context.settings.method();
     let method = selection.method;

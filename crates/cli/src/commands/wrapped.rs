@@ -29,5 +29,6 @@ pub(crate) async fn run(
     let command = wrapper.command(arguments);
     let variables = wrapper.variables(|name| std::env::var_os(name));
     let layout = |own: &_| wrapper.layout(own);
-    super::run::once(context, wrapper.request(), command, variables, None, layout).await
+    let request = context.engine.wrapped_request(wrapper)?;
+    super::run::once(context, request, command, variables, None, layout).await
 }

@@ -65,6 +65,7 @@ const PLACES: &[Variable] = &[
     ),
     variable("SSL_CERT_FILE", "Handed on to Docker Compose, as is the next."),
     variable("SSL_CERT_DIR", "The same."),
+    variable("SUDO_UID", "Who called sudo: root does not begin a state in that user's home."),
     variable("TMPDIR", "Handed on to keepers, as are the variables above that say where things are."),
     variable("RUST_BACKTRACE", "Handed on to keepers: a trace in `keeper.log` should one panic."),
 ];

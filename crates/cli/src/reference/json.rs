@@ -8,7 +8,7 @@ use crate::commands::doctor::Diagnosis;
 use crate::commands::sessions::Listed;
 use crate::commands::wrap::Shown;
 use palisade_config::Entry;
-use palisade_engine::{EgressEntry, GcItem, Inspection, ListedSandbox};
+use palisade_engine::{CopySummary, EgressEntry, GcItem, Inspection, ListedSandbox};
 use palisade_store::{StoredEvent, Trusted};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -46,6 +46,11 @@ fn outputs() -> Vec<Output> {
             "The sandbox of the worktree here: its slot, its services and their health.",
         ),
         output::<Vec<palisade_provision::SlotSummary>>("palisade slots", "Every slot that is taken."),
+        output::<commands::sync::SyncedCommits>(
+            "palisade sync",
+            "What was exchanged between a sandbox and the repositories that it shares.",
+        ),
+        output::<Vec<CopySummary>>("palisade apply", "With `--list`: every copy of a bound directory."),
         output::<Vec<ListedSandbox>>(
             "palisade ls",
             "Every sandbox that can be read, and those of which there is no record.",

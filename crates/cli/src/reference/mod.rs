@@ -7,6 +7,7 @@ mod command_line;
 mod configuration;
 mod environment;
 mod errors;
+mod hints;
 mod infra;
 mod json;
 mod man;

@@ -5,13 +5,14 @@ use crate::engine::{Engine, keeper};
 use crate::faults::Scene;
 use crate::on_engines;
 use crate::proxy::Mood;
-use palisade_testing::{eventually, requires};
+use palisade_testing::{Outcome, eventually, requires};
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 on_engines!(
     a_sandbox_survives_an_engine_that_goes_away_and_nothing_is_claimed_meanwhile,
+    a_run_that_is_cut_off_is_ended_and_cleared_away,
     a_short_cut_is_mended_without_anybody_noticing_but_those_who_were_connected;
     a_container_that_runs_is_not_removed_because_a_record_says_otherwise,
     gc_names_an_engine_that_it_could_not_ask,
@@ -190,6 +191,24 @@ fn gc_names_an_engine_that_it_could_not_ask(method: &'static str) {
     assert_eq!(is_told(Some(Mood::HangsUp)), 4);
     assert_eq!(is_told(Some(Mood::Refuses { words: "/containers/json", status: 500, message: "boom" })), 1);
     assert_eq!(is_told(None), 4);
+}
+
+/// A run whose engine goes away ends with the cause, and the next command removes its container.
+fn a_run_that_is_cut_off_is_ended_and_cleared_away(method: &'static str) {
+    let scene = Scene::new(method);
+    let mut command = scene.command(&["run", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    scene.proxy.go_away();
+    let ended = Outcome::from(run.wait_with_output().unwrap());
+    assert_ne!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("error: ") && ended.stderr.contains("hint: "), "{ended:?}");
+    scene.proxy.come_back();
+    let next = scene.run(&["run", "--", "echo", "again"]).ok();
+    assert_eq!(next.stdout, "again\n");
+    assert!(Engine::of(method).owned_by(&scene.instance).is_empty(), "{}", next.stderr);
 }
 
 #[test]

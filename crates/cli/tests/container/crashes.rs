@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::on_engines;
-use palisade_testing::Instance;
+use palisade_testing::{Instance, is_root};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -80,13 +80,22 @@ fn gc_takes_the_volumes_of_earlier_guests_that_nobody_uses(method: &'static str)
 fn side_files_of_an_engine_that_cannot_be_read_are_found_out_again(method: &'static str) {
     let instance = Instance::with_method(method);
     instance.run(["run", "--", "true"]).ok();
+    // An ordinary user's podman is known by its socket, and is not asked.
+    let users = instance.state().join(format!("users-{method}"));
+    assert_eq!(users.exists(), method == "docker" || is_root());
     let file = instance.state().join(format!("guest-{method}"));
-    let good = std::fs::read_to_string(&file).unwrap();
-    for nonsense in ["", "x", "x\ny\n"] {
-        std::fs::write(&file, nonsense).unwrap();
-        instance.run(["run", "--", "true"]).ok();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), good);
+    for file in [Some(&users).filter(|users| users.exists()), Some(&file)].into_iter().flatten() {
+        let good = std::fs::read_to_string(file).unwrap();
+        let (identity, _) = good.split_once('\n').unwrap();
+        let unknown = format!("{identity}\ny\n");
+        let other = if file == &users { unknown.as_str() } else { "x\ny\n" };
+        for nonsense in ["", "x", other] {
+            std::fs::write(file, nonsense).unwrap();
+            instance.run(["run", "--", "true"]).ok();
+            assert_eq!(std::fs::read_to_string(file).unwrap(), good);
+        }
     }
+    let good = std::fs::read_to_string(&file).unwrap();
     let (identity, volume) = good.trim_end().split_once('\n').unwrap();
     assert!(volume.starts_with("palisade-guest-"), "{volume}");
     let empty = format!("{volume}-empty");

@@ -1,6 +1,7 @@
 //! The engine, asked directly: what is there, whatever Palisade says.
 
-use palisade_testing::{Instance, eventually};
+use palisade_testing::{Instance, eventually, is_root};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -43,6 +44,27 @@ impl Engine {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
     }
 
+    /// Stops a container where it stands. An ordinary user's Podman cannot pause without a cgroup of the user's own; there the
+    /// first process is stopped by a signal.
+    pub(crate) fn pause(&self, container: &str) {
+        let answer = self.ask("POST", &format!("/containers/{container}/pause"), &Value::Null);
+        let state = self.get(&format!("/containers/{container}/json"))["State"].clone();
+        if state["Status"] != "paused" {
+            assert!(!is_root(), "{answer}");
+            signal(u32::try_from(state["Pid"].as_u64().unwrap()).unwrap(), Signal::STOP);
+        }
+    }
+
+    /// Lets a paused container go on.
+    pub(crate) fn go_on(&self, container: &str) {
+        let state = self.get(&format!("/containers/{container}/json"))["State"].clone();
+        if state["Status"] == "paused" {
+            self.ask("POST", &format!("/containers/{container}/unpause"), &Value::Null);
+        } else {
+            signal(u32::try_from(state["Pid"].as_u64().unwrap()).unwrap(), Signal::CONT);
+        }
+    }
+
     /// Names of the containers and volumes that carry the instance's label.
     pub(crate) fn owned_by(&self, instance: &Instance) -> BTreeSet<String> {
         let owner = instance.owner();
@@ -73,6 +95,10 @@ pub(crate) fn keeper(instance: &Instance, name: &str) -> u32 {
 
 #[track_caller]
 pub(crate) fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+#[track_caller]
+fn signal(pid: u32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }

@@ -7,11 +7,13 @@ use crate::proxy::{Mood, Proxy};
 use palisade_testing::{Instance, Outcome, requires};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Instant;
 
 on_engines!(
     an_image_that_is_gone_is_told_and_the_sandbox_starts_when_it_is_back,
     a_name_that_is_taken_is_told_and_whoever_has_it_is_left_alone,
     a_full_disk_of_the_engine_is_told_and_nothing_is_left_of_the_start,
+    answers_that_are_not_understood_are_told_by_every_verb,
 );
 
 /// An instance that reaches its engine through a proxy of ours.
@@ -56,6 +58,39 @@ impl Scene {
     }
 }
 
+/// Garbage, answers that break off, closed connections and errors: a failure with its cause, nothing left half made, and
+/// everything works when the engine does.
+fn answers_that_are_not_understood_are_told_by_every_verb(method: &'static str) {
+    let scene = Scene::new(method);
+    scene.run(&["create", "box"]).ok();
+    scene.run(&["run", "--", "true"]).ok();
+    let broken = "error: method '";
+    let refused = format!("error: {method} refused to ");
+    for (mood, code, told) in [
+        (Mood::Babbles, 4, broken),
+        (Mood::BreaksOff, 4, broken),
+        (Mood::HangsUp, 4, broken),
+        (Mood::Refuses { words: "/containers/", status: 500, message: "boom" }, 1, refused.as_str()),
+    ] {
+        scene.proxy.set(mood.clone());
+        for words in [&["run", "--", "true"][..], &["start", "box"], &["rm", "--force", "box"]] {
+            let outcome = scene.run(words);
+            assert_eq!(outcome.code, code, "{mood:?} {words:?}: {outcome:?}");
+            assert!(
+                outcome.stderr.contains(told) && outcome.stderr.contains("\nhint: "),
+                "{mood:?} {words:?}: {outcome:?}"
+            );
+        }
+        assert!(["error", "created"].contains(&scene.state().as_str()), "{}", scene.state());
+    }
+    scene.proxy.set(Mood::Passes);
+    scene.run(&["start", "box"]).ok();
+    assert_eq!(scene.run(&["exec", "box", "--", "echo", "again"]).ok().stdout, "again\n");
+    scene.run(&["rm", "--force", "box"]).ok();
+    scene.run(&["gc"]).ok();
+    assert!(Engine::of(method).owned_by(&scene.instance).is_empty());
+}
+
 /// Most of it with Docker alone: what is waited for is the same code, and takes as long as it says. Only Podman may take longer
 /// for an image, as long as it gives a sign of life; here it gives none.
 #[test]
@@ -66,12 +101,15 @@ fn an_engine_that_hangs_is_given_up_on_and_works_again_afterwards() {
     let scene = Scene::new("docker");
     let podman = Scene::new("podman");
     scene.run(&["create", "box"]).ok();
+    podman.run(&["create", "box"]).ok();
     scene.run(&["run", "--", "true"]).ok();
     scene.proxy.set(Mood::Hangs);
     podman.proxy.set(Mood::Hangs);
     std::thread::scope(|scope| {
         let silent = |scene: &'_ Scene, engine, words: &'static [&'static str]| {
+            let begun = Instant::now();
             let told = scene.run(words);
+            assert!(begun.elapsed().as_secs() < 40, "{engine} {words:?}: {:?}", begun.elapsed());
             let expected = format!("{engine} did not answer within");
             let is_told =
                 told.stderr.lines().any(|line| line.starts_with("error: ") && line.contains(&expected));
@@ -81,7 +119,9 @@ fn an_engine_that_hangs_is_given_up_on_and_works_again_afterwards() {
             let scene = &scene;
             scope.spawn(move || silent(scene, "docker", words));
         }
-        silent(&podman, "podman", &["run", "--", "true"]);
+        let podman = &podman;
+        scope.spawn(move || silent(podman, "podman", &["start", "box"]));
+        silent(podman, "podman", &["run", "--", "true"]);
     });
     assert_eq!(scene.state(), "error");
     scene.proxy.set(Mood::Passes);

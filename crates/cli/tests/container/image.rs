@@ -50,7 +50,7 @@ fn an_image_that_is_missing_is_told_with_what_makes_it(method: &'static str) {
     let instance = Instance::with_method(method);
     for (image, fix) in [
         // No test has it, since it is far larger than the others.
-        ("palisade-agent:latest", "palisade env build agent".to_owned()),
+        ("palisade-agent:latest", format!("palisade env build agent --method {method}")),
         ("no-such-image:1", format!("{method} pull no-such-image:1")),
     ] {
         let told = format!("error: Missing image: {image}. Run: {fix}\n");
@@ -92,7 +92,6 @@ fn the_password_of_a_proxy_is_there_for_the_build_and_not_in_the_image(method: &
             container_host: std::env::var("CONTAINER_HOST").ok(),
             ..EndpointConfig::default()
         },
-        git_config: Vec::new(),
         tell: |_| {},
     };
     let backend = match method {

@@ -1,7 +1,7 @@
 //! `exec`: commands in a running sandbox.
 
 use crate::support::{Running, inspect, outcome, processes_with, unique_sleep};
-use palisade_testing::{Instance, eventually};
+use palisade_testing::{Instance, Pty, eventually};
 use rustix::process::Signal;
 
 contracts!(
@@ -145,6 +145,12 @@ fn a_stopped_sandbox_takes_no_commands(method: &'static str) {
     let refusal =
         "error: sandbox 'box' is created, so this is not possible\nhint: start it with: palisade start box\n";
     assert_eq!(instance.run(["exec", "box", "--", "true"]), outcome("", refusal, 7));
+    assert_eq!(instance.run(["cp", "box:/etc/hosts", "-"]), outcome("", refusal, 7));
+    for words in [["attach", "box"], ["shell", "box"]] {
+        let mut terminal = Pty::start(&mut instance.command(words), 24, 80);
+        assert_eq!(terminal.wait(), 7, "{words:?}");
+        assert!(terminal.screen().contains("start it with: palisade start box"), "{}", terminal.screen());
+    }
 }
 
 fn a_sandbox_is_found_by_its_id_too(method: &'static str) {

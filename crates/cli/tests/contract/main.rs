@@ -42,6 +42,7 @@ mod lifecycle;
 mod logging;
 mod run;
 mod secrets;
+mod self_running;
 mod separation;
 mod sessions;
 mod support;

@@ -15,6 +15,7 @@ contracts!(
     every_byte_of_input_and_output_passes_through,
     arguments_arrive_exactly,
     the_exit_code_is_the_commands_own_through_a_wrapper,
+    output_of_a_wrapped_command_that_cannot_be_written_is_a_failure,
     a_signal_to_the_wrapper_reaches_the_command,
     a_killed_wrapper_takes_the_command_with_it,
     a_terminal_passes_through_with_its_size,
@@ -118,6 +119,18 @@ fn the_exit_code_is_the_commands_own_through_a_wrapper(method: &'static str) {
     // It works in its directory, wherever it is called.
     ended(call(&wrapper).arg("echo text > file")).ok();
     assert_eq!(std::fs::read_to_string(instance.work().join("project/file")).expect("the file"), "text\n");
+}
+
+fn output_of_a_wrapped_command_that_cannot_be_written_is_a_failure(method: &'static str) {
+    let instance = Instance::with_method(method);
+    let wrapper = wrap(&instance, &["--", "sh", "-c"]);
+    // The first ends before its output is written, the second would never end.
+    for script in ["echo lost", "yes"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let ended = ended(call(&wrapper).arg(script).stdout(full));
+        let error = "error: cannot write the command's output: No space left on device (os error 28)\n";
+        assert_eq!((ended.stderr.as_str(), ended.code), (error, 1), "{script}");
+    }
 }
 
 fn a_signal_to_the_wrapper_reaches_the_command(method: &'static str) {

@@ -6,8 +6,9 @@ use crate::support::{
     Underway, assert_clean, below, collect, gc, guest_below, keeper, listed, only_keepers_of_the_record, row,
     shown, wait_for_state, wait_gone,
 };
-use palisade_testing::{Instance, eventually, requires};
+use palisade_testing::{Instance, Pty, eventually, requires};
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -291,8 +292,77 @@ fn commands_do_not_wait_for_a_sandbox_that_does_not_answer() {
     signal(pid, Signal::TERM);
     assert_eq!(waiting.wait().unwrap().code(), Some(143));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    let ended = instance.run(["exec", "box", "--", "true"]);
-    assert!(ended.code == 8 && ended.stderr.contains("the sandbox did not answer for 30 s"), "{ended:?}");
+    // Whatever waits for the sandbox ends by itself, after the same time and with the same words.
+    let silent = "error: sandbox 'box' did not answer for 30 s\n\
+                  hint: it may be paused, stopped by a signal, or overloaded; to end it: palisade stop box\n";
+    let mut attached = Pty::start(&mut instance.command(["attach", "box"]), 24, 80);
+    std::thread::scope(|scope| {
+        let waits: [&[&str]; 5] = [
+            &["exec", "box", "--", "true"],
+            &["exec", "box", "--session", "s", "--detach", "--", "true"],
+            &["sessions", "box"],
+            &["cp", "box:/etc/hosts", "copied"],
+            &["cp", "big", "box:/workspace/in"],
+        ];
+        std::fs::write(instance.work().join("big"), vec![0; 4 << 20]).unwrap();
+        for words in waits {
+            let instance = &instance;
+            scope.spawn(move || {
+                let begun = Instant::now();
+                let ended = instance.run(words);
+                assert_eq!((ended.code, ended.stderr.as_str()), (8, silent), "{words:?}");
+                let time = begun.elapsed();
+                assert!((20..40).contains(&time.as_secs()), "{words:?}: {time:?}");
+            });
+        }
+        // Those that need nothing of the guest do not wait for it.
+        assert_eq!(listed(&instance), [("box".to_owned(), "running".to_owned())]);
+    });
+    assert_eq!(attached.wait(), 8, "{}", attached.screen());
+    let mut waiting = instance.command(["sessions", "box"]).spawn().unwrap();
+    signal(rustix::process::Pid::from_child(&waiting), Signal::TERM);
+    waiting.wait().unwrap();
     signal(guest, Signal::CONT);
     assert_eq!(instance.shell("box", "echo again").ok().stdout, "again\n");
+    signal(guest, Signal::STOP);
+    let begun = Instant::now();
+    instance.run(["stop", "--grace", "1", "box"]).ok();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(listed(&instance), [("box".to_owned(), "stopped".to_owned())]);
+}
+
+/// A guest that is stopped for a while: what runs in the sandbox goes on with it, input and end included.
+#[test]
+fn a_command_goes_on_when_its_sandbox_does() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("box");
+    let guest = guest_below(&keeper(&instance, "box"));
+    let guest = rustix::process::Pid::from_raw(guest.pid as i32).unwrap();
+    let words = ["exec", "-i", "box", "--", "sh", "-c", "echo ready; read line; echo $line; exit 7"];
+    let mut command = instance.command(words);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(output.next().unwrap().unwrap(), "ready");
+    rustix::process::kill_process(guest, Signal::STOP).unwrap();
+    child.stdin.take().unwrap().write_all(b"sent meanwhile\n").unwrap();
+    assert_eq!(listed(&instance), [("box".to_owned(), "running".to_owned())]);
+    rustix::process::kill_process(guest, Signal::CONT).unwrap();
+    assert_eq!(output.next().unwrap().unwrap(), "sent meanwhile");
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+/// A keeper that is stopped itself takes no signal and greets nobody.
+#[test]
+fn a_keeper_that_does_not_answer_is_given_up_and_ended() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    instance.started("box");
+    let pid = rustix::process::Pid::from_raw(keeper(&instance, "box").pid as i32).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    let begun = Instant::now();
+    let stopped = instance.run(["stop", "--grace", "0", "box"]).ok();
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    assert_eq!(stopped.stdout, "");
+    assert_eq!(listed(&instance), [("box".to_owned(), "stopped".to_owned())]);
 }

@@ -16,7 +16,7 @@ fn begun(instance: &Instance, owner: &ProcessIdentity) -> SandboxDir {
     spec.name = Some(SandboxName::new("half").unwrap());
     let dir = SandboxDir::new(palisade_core::HostPath::new(place.join(spec.id.as_str())).unwrap());
     spec.dir = Some(dir.clone());
-    store(instance).insert(&NewSandbox { spec, uid_base: None, at: 0 }, owner).unwrap();
+    store(instance).insert(&NewSandbox { spec, uids: None, at: 0 }, owner).unwrap();
     dir
 }
 

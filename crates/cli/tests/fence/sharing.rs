@@ -64,10 +64,9 @@ fn a_stopped_sandbox_gives_its_directory_back_and_a_running_one_does_not() {
     instance.run(["stop", "holder"]).ok();
     repository.inside("true").ok();
     instance.run(["start", "holder"]).ok();
-    assert_eq!(instance.shell("holder", "git log --format=%s && echo x > .git/config").stdout, "first\n");
+    assert_eq!(instance.shell("holder", "git log --format=%s").stdout, "first\n");
     instance.run(["rm", "--force", "holder"]).ok();
     assert!(repository.path.join("file").exists());
-    assert!(!repository.path.join(".git/commondir").exists());
 }
 
 #[test]
@@ -115,16 +114,22 @@ fn a_directory_with_palisades_own_state_is_refused() {
 fn after_kill_9_gc_takes_the_placeholders_away_and_nothing_else() {
     requires!(bwrap, git);
     let repository = Repository::new();
+    repository.git(&["config", "core.hooksPath", "hooks"]).ok();
+    // Palisade notes the version of git in the repository.
+    repository.inside("true").ok();
     let before = tree(&repository.path);
     let mut held = Held::start(&repository.instance, &["-w", "repo"]);
-    assert_ne!(tree(&repository.path), before, "the fence stands while the sandbox runs");
+    assert_ne!(tree(&repository.path), before, "what is absent is stood in for while the sandbox runs");
     held.child.kill().unwrap();
     held.child.wait().unwrap();
     eventually("everything inside dies with the run", || {
         Traces::of(&repository.instance).processes.is_empty()
     });
     repository.instance.run(["gc"]).ok();
-    assert_eq!(tree(&repository.path), before);
+    let after = tree(&repository.path);
+    let differ: Vec<_> =
+        after.iter().filter(|(path, entry)| before.get(*path) != Some(entry)).map(|(path, _)| path).collect();
+    assert!(differ.is_empty() && after.len() == before.len(), "{differ:?}");
     repository.git(&["fsck", "--strict"]).ok();
     repository.inside("true").ok();
     assert!(Traces::of(&repository.instance).is_clean(), "{:?}", Traces::of(&repository.instance));

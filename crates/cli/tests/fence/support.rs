@@ -1,9 +1,10 @@
 //! A repository to be fenced, and a look at a whole tree.
 
+use crate::place::on_host;
 use palisade_testing::{Instance, Outcome};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 pub(crate) struct Repository {
     pub(crate) instance: Instance,
@@ -13,7 +14,11 @@ pub(crate) struct Repository {
 impl Repository {
     /// With one commit, on the branch main.
     pub(crate) fn new() -> Self {
-        let instance = Instance::with_method("bwrap");
+        Self::with_method("bwrap")
+    }
+
+    pub(crate) fn with_method(method: &'static str) -> Self {
+        let instance = Instance::with_method(method);
         let repository = Self { path: instance.work().join("repo"), instance };
         std::fs::create_dir(&repository.path).unwrap();
         repository.git(&["init", "--quiet", "--initial-branch=main"]).ok();
@@ -23,11 +28,14 @@ impl Repository {
         repository
     }
 
-    /// The host's git, with a configuration of nobody's.
+    /// Makes it a directory that a sandbox of its method can write.
+    pub(crate) fn give(&self) {
+        self.instance.give(&self.instance.work());
+    }
+
+    /// The host's git, without settings of the test's own user.
     pub(crate) fn git(&self, words: &[&str]) -> Outcome {
-        let mut command = Command::new("git");
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.instance.home());
-        command.env("GIT_CONFIG_NOSYSTEM", "1").current_dir(&self.path).stdin(Stdio::null());
+        let mut command = on_host("git", &self.instance.home(), &self.path);
         command.args(["-c", "user.name=host", "-c", "user.email=host@example.com"]).args(words);
         Outcome::from(command.output().unwrap())
     }

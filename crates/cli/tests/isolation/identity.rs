@@ -1,10 +1,10 @@
 //! Nothing inside is host root, has privileges or can gain any; the kernel's own files stay closed.
 
 use palisade_testing::probe::{
-    Differences, Inside, KERNEL_FILES, everywhere, nonce, on_host, under_naive_bwrap,
+    Differences, Inside, KERNEL_FILES, Uid, everywhere, nonce, on_host, under_naive_bwrap,
 };
 use palisade_testing::{is_root, requires};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -66,8 +66,9 @@ fn seen_from_the_host_a_process_inside_is_never_root(method: &'static str) {
         assert_eq!(found.len(), 1, "{found:?}");
         for name in ["Uid", "Gid"] {
             let ids = status_line(&found[0], name);
-            if is_root() {
-                assert!(ids.iter().all(|id| id != "0" && id != "65534"), "{name} {ids:?}");
+            if is_root() || Differences::of(method).uid == Uid::OfTheHost {
+                let others = ["0", "1000", "65534", own.as_str()];
+                assert!(ids.iter().all(|id| !others.contains(&id.as_str())), "{name} {ids:?}");
             } else {
                 assert!(name != "Uid" || ids.iter().all(|id| *id == own), "{name} {ids:?}");
             }
@@ -122,9 +123,11 @@ fn there_are_no_privileges_and_no_new_ones(method: &'static str) {
     requires!(python3);
     let none = json!(["0000000000000000"]);
     everywhere(method, &[], |inside| {
-        let ids = json!(["1000", "1000", "1000", "1000"]);
+        let found = inside.python(STATUS, &[]);
+        let id = user_inside(&found["Uid"][0], method);
+        let ids = json!([id, id, id, id]);
         assert_eq!(
-            inside.python(STATUS, &[]),
+            found,
             json!({
                 "NoNewPrivs": ["1"], "Seccomp": ["2"], "CapInh": none, "CapPrm": none, "CapEff": none,
                 "CapBnd": none, "CapAmb": none, "Uid": ids, "Gid": ids,
@@ -134,6 +137,18 @@ fn there_are_no_privileges_and_no_new_ones(method: &'static str) {
     let outside = on_host(STATUS, &[]);
     assert_ne!(outside["CapBnd"], none);
     assert_eq!((&outside["NoNewPrivs"], &outside["Seccomp"]), (&json!(["0"]), &json!(["0"])));
+}
+
+/// The uid that everything inside should have: the usual one, or the one found if it is one of those for sandboxes.
+fn user_inside(found: &Value, method: &str) -> String {
+    const FIRST: u32 = 1_910_000_000;
+    let found = found.as_str().unwrap();
+    let is_of_a_sandbox = found.parse::<u32>().unwrap() >= FIRST;
+    match Differences::of(method).uid {
+        Uid::OfTheHost if is_of_a_sandbox => found.to_owned(),
+        Uid::OfTheHost => format!("{FIRST} or higher"),
+        Uid::Usual => "1000".to_owned(),
+    }
 }
 
 /// Starts a set-uid program and looks with which effective uid it runs; it waits for a password meanwhile.
@@ -157,10 +172,9 @@ fn a_set_uid_program_gains_nothing(method: &'static str) {
     requires!(python3);
     let nosuid = Differences::of(method).without_set_uid;
     everywhere(method, &[], |inside| {
-        assert_eq!(
-            inside.python(SET_UID, &[]),
-            json!({"marked": true, "effective": "1000", "nosuid": nosuid})
-        );
+        let found = inside.python(SET_UID, &[]);
+        let own = user_inside(&found["effective"], method);
+        assert_eq!(found, json!({"marked": true, "effective": own, "nosuid": nosuid}));
     });
     let nobody: &[&str] = if is_root() { &["as nobody"] } else { &[] };
     assert_eq!(on_host(SET_UID, nobody), json!({"marked": true, "effective": "0", "nosuid": false}));

@@ -2,7 +2,7 @@
 
 use crate::scenarios::{WELLNESS, WELLNESS_SERVICES, wellness};
 use crate::support::{Project, docker, fetch, left_of};
-use palisade_testing::{Pty, requires};
+use palisade_testing::{Instance, Pty, requires};
 use std::net::TcpListener;
 use std::path::PathBuf;
 
@@ -34,6 +34,24 @@ fn a_branch_that_exists_is_taken_as_it_is() {
     );
     assert_eq!((refused.code, refused.stderr), (7, expected));
     project.git("git merge --quiet impl/ux-M1");
+    project.run(["done", "ux/M1"]).ok();
+}
+
+#[test]
+fn without_an_engine_nothing_is_removed_and_the_hint_is_to_repeat_the_command() {
+    requires!(docker, compose, git);
+    let project = wellness();
+    project.run(["impl", "ux/M1"]).ok();
+    let mut command = project.command(&project.root(), ["done", "ux/M1"]);
+    let refused = Instance::finish(command.env("DOCKER_HOST", "unix:///nowhere/engine"));
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(
+        refused.stderr.ends_with("hint: nothing was removed; once that is mended, repeat the command\n"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!refused.stderr.contains("sandbox start"), "{}", refused.stderr);
+    assert!(tree(&project).is_dir() && !project.taken().is_empty());
     project.run(["done", "ux/M1"]).ok();
 }
 

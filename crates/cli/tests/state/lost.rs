@@ -229,3 +229,37 @@ fn a_name_that_was_given_again_is_followed_by_the_start_of_the_id() {
     assert_eq!(instance.shell(&found, "echo up").ok().stdout, "up\n");
     instance.run(["rm", "--force", &found, "web"]).ok();
 }
+
+/// As an `rm -rf` by hand leaves it: the cause, both ways on, and a removal that works.
+#[test]
+fn files_that_were_removed_by_hand_fail_the_start_and_are_named() {
+    requires!(bwrap);
+    let instance = Instance::with_method("bwrap");
+    for below in ["", "workspace", "home"] {
+        instance.run(["create", "box"]).ok();
+        let lost = instance.state().join("sandboxes").join(id_of(&instance, "box")).join(below);
+        fs::remove_dir_all(&lost).unwrap();
+        let refused = instance.run(["start", "box"]);
+        let lost = lost.to_str().unwrap().trim_end_matches('/');
+        let cause = format!("error: the files of sandbox 'box' are gone: there is no directory {lost}\n");
+        assert!(refused.code == 5 && refused.stderr.starts_with(&cause), "{below}: {refused:?}");
+        assert!(refused.stderr.ends_with("with: palisade rm box\n"), "{}", refused.stderr);
+        instance.run(["rm", "box"]).ok();
+    }
+    assert!(Traces::of(&instance).is_clean());
+}
+
+/// The kernel shows other start times there, by which processes are known.
+#[test]
+fn a_running_sandbox_is_left_alone_from_another_time_namespace() {
+    requires!(bwrap, root);
+    let instance = Instance::with_method("bwrap");
+    instance.started("box");
+    let surroundings = instance.command([""; 0]);
+    let mut elsewhere = std::process::Command::new("unshare");
+    elsewhere.args(["--time", "--boottime", "100000", "--"]).arg(palisade_testing::palisade_binary());
+    let variables = surroundings.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let collected = Instance::finish(elsewhere.arg("gc").env_clear().envs(variables)).ok();
+    assert_eq!(collected.stderr, "nothing to clean up\n");
+    assert_eq!(instance.shell("box", "echo still here").ok().stdout, "still here\n");
+}

@@ -6,5 +6,6 @@
 mod damaged;
 mod logs;
 mod lost;
+mod private;
 mod relocated;
 mod scarce;

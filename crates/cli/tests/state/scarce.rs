@@ -85,6 +85,54 @@ fn a_full_disk_is_told_and_forgotten_when_there_is_room() {
     assert!(said.trim_end().ends_with("[]"), "{said}");
 }
 
+/// The sandbox itself has filled the disk; nothing is freed by hand.
+#[test]
+fn stop_rm_and_gc_work_on_a_disk_that_a_sandbox_has_filled() {
+    requires!(bwrap);
+    if !is_root() {
+        return;
+    }
+    let instance = Instance::with_method("bwrap");
+    let said = script(
+        &instance,
+        &PRIVATE,
+        r#"
+        mount -t tmpfs -o size=8m,mode=0755 none "$XDG_STATE_HOME" || exit 1
+        must create hog; must start hog; must create other; must start other
+        fill() { "$P" exec hog -- sh -c 'cat /dev/zero > /workspace/big' 2>/dev/null; cat /dev/zero > "$XDG_STATE_HOME/rest" 2>/dev/null; }
+        fill; test "$(stat -f -c %a "$XDG_STATE_HOME")" = 0 || exit 98
+        try create more; try start more
+        try stop --grace 0 hog
+        printf 'STATE %s\n' "$("$P" ls --json | tr -d ' \n')"
+        try stop --grace 0 other
+        try rm other
+        try rm hog
+        rm "$XDG_STATE_HOME/rest"
+        must gc; must create hog; must start hog; fill
+        try gc
+        try rm --force hog
+        test "$(stat -f -c %a "$XDG_STATE_HOME")" -gt 100 || exit 97
+        "$P" ls --json
+        "#,
+    );
+    let codes: Vec<(String, String)> =
+        reports(&said).into_iter().map(|(verb, code, _)| (verb, code)).collect();
+    let codes: Vec<(&str, &str)> = codes.iter().map(|(verb, code)| (verb.as_str(), code.as_str())).collect();
+    let expected = [
+        ("create", "1"),
+        ("start", "6"),
+        ("stop", "0"),
+        ("stop", "0"),
+        ("rm", "0"),
+        ("rm", "0"),
+        ("gc", "0"),
+        ("rm", "0"),
+    ];
+    assert_eq!(codes, expected, "{said}");
+    assert!(said.contains(r#""name":"hog","#) && said.contains(r#""state":"stopped""#), "{said}");
+    assert!(said.trim_end().ends_with("[]"), "{said}");
+}
+
 #[test]
 fn a_state_directory_that_became_read_only_is_told_and_forgotten() {
     requires!(bwrap);
@@ -162,9 +210,39 @@ fn too_few_files_are_told_and_the_next_command_has_enough() {
     );
     let reports = reports(&said);
     for (verb, code, text) in &reports {
-        // The programs that we start say it in their own words.
-        clear(verb, code, text, &["oo many", "No file descriptors available", "cannot be used"]);
+        clear(verb, code, text, &["too many files are open"]);
+        assert!(!text.contains("reinstall"), "{verb}: {text}");
     }
     assert!(reports.iter().any(|(_, _, text)| text.contains("ulimit -n")), "{said}");
     assert!(said.trim_end().ends_with("[]"), "{said}");
+}
+
+/// Root is above such limits, so an ordinary user tries it: with no thread or process more than there are already.
+#[test]
+fn too_few_processes_are_told_and_the_next_command_has_enough() {
+    requires!(bwrap);
+    if is_root() {
+        return;
+    }
+    let instance = Instance::with_method("bwrap");
+    let said = script(
+        &instance,
+        &["env"],
+        r#"
+        must create idle
+        few() { said=$(prlimit --nproc=1 "$P" "$@" 2>&1 </dev/null); printf '@@@ %s %s\n%s\n' "$1" "$?" "$said"; }
+        few run -- true; few start idle; few create --start other
+        "$P" rm --force other >/dev/null 2>&1
+        must start idle; must exec idle -- true; few exec idle -- echo lost; must rm --force idle
+        "#,
+    );
+    let reports = reports(&said);
+    assert_eq!(reports.len(), 4, "{said}");
+    for (verb, code, text) in &reports {
+        assert!(
+            code == "1" && text.contains("no more processes or threads may be started"),
+            "{verb}: {said}"
+        );
+        assert!(text.contains("ulimit -u") && !text.contains("reinstall"), "{verb}: {said}");
+    }
 }

@@ -64,7 +64,7 @@ fn a_command_installed_in_the_home_is_reached_and_nothing_beside_it() {
 }
 
 #[test]
-fn git_of_a_wrapped_project_is_fenced() {
+fn a_wrapped_project_has_git_data_of_its_own() {
     requires!(bwrap, git);
     let instance = ready();
     let wrapper = wrap(&instance, &["--", "sh", "-c"]);
@@ -75,9 +75,13 @@ fn git_of_a_wrapped_project_is_fenced() {
         Outcome::from(command.output().unwrap()).ok()
     };
     git(&["init", "--quiet"]);
-    let script = "for file in config hooks/pre-commit; do echo x 2>/dev/null >> .git/$file || echo closed; done; \
-                  echo work > work && git add work && git status --short";
-    assert_eq!(ended(&wrapper, &[script]), said("closed\nclosed\nA  work\n"));
+    let before = std::fs::read(project.join(".git/config")).unwrap();
+    let script = "git config core.fsmonitor x; git config --unset core.fsmonitor; echo work > work && git add work && \
+                  git status --short && git -c user.name=a -c user.email=a@b commit -qm inside";
+    assert_eq!(ended(&wrapper, &[script]), said("A  work\n"));
+    assert_eq!(std::fs::read(project.join(".git/config")).unwrap(), before);
+    assert_eq!(git(&["log", "--format=%s"]).stdout, "inside\n");
+    assert_eq!(git(&["status", "--short"]).stdout, "");
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_second_call_in_the_same_directory_is_told_that_it_is_in_use() {
     let project = std::fs::canonicalize(instance.work().join("project")).unwrap();
     let told = format!(
         "error: {} is in use by another sandbox\n\
-         hint: stop the sandbox that has it (palisade ls), or bind it read-only with :ro\n",
+         hint: stop the sandbox that has it (palisade ls), give this one a copy with -w DIR:copy, or bind it read-only with :ro\n",
         project.display()
     );
     assert_eq!(ended(&wrapper, &[]), Outcome { stdout: String::new(), stderr: told, code: 7 });

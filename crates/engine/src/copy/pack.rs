@@ -4,14 +4,14 @@
 //! that a directory which becomes a link meanwhile leads nowhere else.
 
 use super::{CopyReport, Skipped};
-use palisade_host::beneath::{self, Missing};
+use palisade_host::exact_read::ExactReader;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What is to be packed: a name in an open directory, or the contents of a directory itself.
 #[derive(Debug)]
@@ -23,24 +23,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Finds out once where a path leads, and opens the directory that it lies in without following a link again.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let means_contents = path.as_os_str().as_bytes().ends_with(b"/.") || path == Path::new(".");
-        let (above, name) = match path.file_name() {
-            Some(name) if !means_contents => {
-                let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-                (above.unwrap_or(Path::new(".")), name.to_owned())
-            }
-            _ => (path, OsString::from(".")),
-        };
-        let above = std::fs::canonicalize(above)?;
-        let root = beneath::root(Path::new("/"))?;
-        let names = above.components().filter_map(|part| match part {
-            Component::Normal(name) => Some(name),
-            _ => None,
-        });
-        let parent = beneath::enter(root.as_fd(), names, Missing::Fail)?;
-        let source = Self { parent, name, shown: path.to_owned() };
+    /// Opens a name in an open directory; `.` means the contents of the directory itself.
+    pub(super) fn open(parent: OwnedFd, name: OsString, shown: PathBuf) -> io::Result<Self> {
+        let source = Self { parent, name, shown };
         source.handle()?;
         Ok(source)
     }
@@ -159,7 +144,7 @@ impl<W: Write> Packer<W> {
     fn add_file(&mut self, inside: &Path, metadata: &std::fs::Metadata, file: File) -> io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_metadata(metadata);
-        self.archive.append_data(&mut header, inside, Exactly { file, left: metadata.len() })?;
+        self.archive.append_data(&mut header, inside, ExactReader::new(file, metadata.len()))?;
         self.report.files += 1;
         self.report.bytes += metadata.len();
         Ok(())
@@ -174,31 +159,15 @@ pub(super) fn pack_file(file: File, name: &OsStr, writer: impl Write) -> io::Res
     packer.finish()
 }
 
-/// As many bytes of a file as its header says: others would be taken for the next entry.
-struct Exactly {
-    file: File,
-    left: u64,
-}
-
-impl Read for Exactly {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let count = self.file.read(&mut buffer[..most])?;
-        if count == 0 && most > 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "a file became shorter while it was read",
-            ));
-        }
-        self.left -= count as u64;
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::os::unix::fs::symlink;
+
+    fn source(path: &Path) -> io::Result<Source> {
+        crate::copy::CopySource::open(path).map(|copy| copy.source).map_err(io::Error::other)
+    }
 
     fn entries(bytes: &[u8]) -> Vec<(PathBuf, tar::EntryType, String)> {
         let mut archive = tar::Archive::new(bytes);
@@ -252,7 +221,7 @@ mod tests {
         };
         // At this moment the directory has been looked at, and its entries have not.
         let writer = When { written: &mut written, text: "tree/sub", act: Some(Box::new(swap)) };
-        pack(Source::open(&at("tree")).unwrap(), OsStr::new("tree"), writer).unwrap();
+        pack(source(&at("tree")).unwrap(), OsStr::new("tree"), writer).unwrap();
         assert!(at("tree/sub").is_symlink(), "the swap was made");
         let contents: Vec<String> = entries(&written).into_iter().map(|(_, _, text)| text).collect();
         assert_eq!(contents, ["", "", "own"]);
@@ -266,7 +235,7 @@ mod tests {
         symlink("real", root.path().join("link")).unwrap();
         let packed = |path: &str, name: &str| {
             let mut bytes = Vec::new();
-            let source = Source::open(&root.path().join(path)).unwrap();
+            let source = source(&root.path().join(path)).unwrap();
             let report = pack(source, OsStr::new(name), &mut bytes).unwrap();
             (
                 entries(&bytes).into_iter().map(|(path, kind, _)| (path, kind)).collect::<Vec<_>>(),
@@ -277,7 +246,7 @@ mod tests {
         let (found, files) = packed("link/.", ".");
         let kinds: Vec<tar::EntryType> = found.into_iter().map(|(_, kind)| kind).collect();
         assert_eq!((kinds, files), (vec![tar::EntryType::Directory, tar::EntryType::Regular], 1));
-        assert!(Source::open(&root.path().join("missing")).is_err());
+        assert!(source(&root.path().join("missing")).is_err());
     }
 
     #[test]
@@ -288,7 +257,7 @@ mod tests {
         let mut written = Vec::new();
         let shrink = || std::fs::write(&path, "short").unwrap();
         let writer = When { written: &mut written, text: "file", act: Some(Box::new(shrink)) };
-        let error = pack(Source::open(&path).unwrap(), OsStr::new("file"), writer).unwrap_err();
+        let error = pack(source(&path).unwrap(), OsStr::new("file"), writer).unwrap_err();
         assert_eq!(error.to_string(), "a file became shorter while it was read");
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::keep::SOCKET;
 use crate::keeper::socket;
 use crate::keeper_home::KeeperHome;
-use palisade_core::printable;
+use palisade_core::printable_lines;
 use palisade_protocol::client::{Client, ClientError, StreamEvent};
 use palisade_protocol::{Changes, ChangesRequest, Open, Refusal, Report};
 use palisade_store::Row;
@@ -46,7 +46,7 @@ impl Engine {
                     PAUSE
                 }
                 Ok(Answer::Refused(refusal)) => {
-                    let why = printable(&refusal.text);
+                    let why = printable_lines(&refusal.text);
                     tracing::warn!(why, "the guest does not tell what changes; it is looked at every minute");
                     let _ = tell.send(Heard::Branches).await;
                     BEAT

@@ -17,6 +17,8 @@ use planner::{Heard, Plan, Planner};
 use process::Running;
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -40,6 +42,9 @@ pub type Orders = Box<dyn Fn(&Row) -> Option<Errand>>;
 /// A pause between two beats of the same movement.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often the host's repositories are looked at, where a sandbox has git data of its own.
+const HOST_PAUSE: Duration = Duration::from_secs(2);
+
 impl Engine {
     /// Runs a sandbox's errands while it is kept, and looks again at what they are whenever it is told to.
     pub(crate) async fn run_errands(&self, row: &Row, home: &KeeperHome, pulse: &Pulse) -> Infallible {
@@ -59,6 +64,8 @@ impl Engine {
         let listening = self.listen(row, home, errand.when, tell);
         tokio::pin!(listening);
         let mut planner = Planner::new(errand.when);
+        let files = self.config.bound_repositories.host_files(row.id());
+        let mut host = stamps(&files);
         let mut running: Option<Running> = None;
         let mut ordered = false;
         while running.is_some() || !ordered {
@@ -91,6 +98,13 @@ impl Engine {
                 () = moved(pulse), if running.is_none() && errand.when != When::OnCommit => {
                     planner.hear(Heard::Movement, Instant::now());
                 }
+                () = tokio::time::sleep(HOST_PAUSE), if !files.is_empty() => {
+                    let now = stamps(&files);
+                    if now != host {
+                        planner.hear(Heard::Host, Instant::now());
+                    }
+                    host = now;
+                }
                 () = pulse.ordered(), if !ordered => ordered = true,
                 () = reached(plan) => {}
             }
@@ -103,6 +117,12 @@ impl Engine {
         let found = (self.config.environment_of_state)(&state);
         found.ok_or_else(|| std::io::Error::other(format!("the state directory was moved to {state}")))
     }
+}
+
+/// By what one sees that files have changed. None is opened.
+fn stamps(files: &[PathBuf]) -> Vec<Option<(u64, u64, i64, i64)>> {
+    let stamp = |meta: std::fs::Metadata| (meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+    files.iter().map(|file| std::fs::symlink_metadata(file).ok().map(stamp)).collect()
 }
 
 async fn moved(pulse: &Pulse) {

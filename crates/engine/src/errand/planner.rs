@@ -31,6 +31,8 @@ pub(crate) enum Heard {
     /// What was there when the listening began.
     Before,
     Branches,
+    /// Branches of the host's have moved.
+    Host,
     /// Something went in or out.
     Movement,
     SessionEnded,
@@ -71,7 +73,7 @@ impl Planner {
             (When::OnCommit, Heard::Before) => {
                 Reason { trigger: SyncTrigger::Commit, due: now + FROM_BEFORE, latest: None }
             }
-            (When::OnCommit, Heard::Branches) => {
+            (When::OnCommit, Heard::Branches | Heard::Host) => {
                 let latest = self.reason.and_then(|reason| reason.latest).unwrap_or(now + LATEST);
                 Reason { trigger: SyncTrigger::Commit, due: now + SETTLE, latest: Some(latest) }
             }
@@ -79,6 +81,7 @@ impl Planner {
             (When::OnIdle { .. }, Heard::SessionEnded) => {
                 Reason { trigger: SyncTrigger::Ended, due: now + SETTLE, latest: Some(now + SETTLE) }
             }
+            (When::OnIdle { .. }, Heard::Host) => return,
             (When::OnIdle { after }, Heard::Before | Heard::Branches | Heard::Movement) => {
                 // The end of a session is not put off by what others do.
                 if self.reason.is_some_and(|reason| reason.trigger == SyncTrigger::Ended) {

@@ -72,10 +72,12 @@ impl Diagnostic for WrapperError {
             Self::Removed => {
                 return vec![
                     "after a move, have the wrappers follow it with: palisade wrap --ls".into(),
-                    "or make it again with: palisade wrap".into(),
+                    "or make it again with `palisade wrap`".into(),
                 ];
             }
-            Self::Unreadable { .. } => "remove its directory, and make the wrapper again with: palisade wrap",
+            Self::Unreadable { .. } => {
+                "remove its directory, and make the wrapper again with `palisade wrap`"
+            }
         };
         vec![hint.to_owned()]
     }

@@ -1,6 +1,7 @@
 //! Making a wrapper: all of it under a name that tells who is at it, then one rename.
 
 use super::error::WrapperError;
+use super::paths::write_paths;
 use super::record::{Home, Record, Surroundings, VERSION, Variable};
 use super::removal::discard;
 use super::script::script;
@@ -8,7 +9,7 @@ use super::word::Word;
 use super::{HOME, MAKING, RECORD, directory};
 use crate::engine::{Engine, new_id, now};
 use crate::error::EngineError;
-use palisade_core::{Foundation, HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
+use palisade_core::{BoundPath, Foundation, HostIdentity, HostPath, Method, Origin, Policy, SandboxId};
 use palisade_host::fault::Step;
 use palisade_host::process;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +53,9 @@ impl Engine {
         let label = process::label(&process::this_process());
         let making = wrappers.join(format!("{MAKING}{label}.{id}"));
         let record = self.record(request, id, &place)?;
-        let made = make(&record, &making, &place);
+        let paths = self.record_paths(&record.policy, &record.foundation)?;
+        self.note_missing_handles(&paths);
+        let made = make(&record, &paths, &making, &place);
         if made.is_err()
             && let Err(failure) = discard(&making)
         {
@@ -104,11 +107,17 @@ fn identity(base: u32, id: &SandboxId) -> HostIdentity {
     HostIdentity { uid, gid: uid }
 }
 
-fn make(record: &Record, making: &HostPath, place: &HostPath) -> Result<(), EngineError> {
+fn make(
+    record: &Record,
+    paths: &[BoundPath],
+    making: &HostPath,
+    place: &HostPath,
+) -> Result<(), EngineError> {
     make_directory(making.as_path())?;
     let json = serde_json::to_vec_pretty(record)
         .map_err(|error| EngineError::io("write a wrapper's record")(error.into()))?;
     write(making.join(RECORD).as_path(), &json, 0o600)?;
+    write_paths(making, paths)?;
     EngineError::step(Step::WrapRecorded)?;
     if record.home == Home::Kept {
         let home = making.join(HOME);

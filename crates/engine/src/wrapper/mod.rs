@@ -10,6 +10,7 @@
 
 mod error;
 mod making;
+mod paths;
 mod program;
 mod record;
 mod relocation;
@@ -21,6 +22,7 @@ mod word;
 
 pub use error::WrapperError;
 pub use making::WrapRequest;
+pub(crate) use paths::WrapperPaths;
 pub use program::{Host, Reach, reach};
 pub use record::{Home, Record, Surroundings, Variable};
 pub(crate) use relocation::Relocation;
@@ -35,6 +37,7 @@ use palisade_core::HostPath;
 const DIRECTORY: &str = "wrappers";
 /// In a wrapper's own directory.
 const RECORD: &str = "wrapper.json";
+const PATHS: &str = "paths.json";
 const HOME: &str = "home";
 /// Names of directories that are not wrappers: being made, or being removed, by the process that the name tells.
 const MAKING: &str = ".making-";

@@ -62,14 +62,8 @@ impl Engine {
     /// Removes the wrapper whose script stands, or stood, at this path; its kept home goes with it.
     pub fn remove_wrapper(&self, path: &Path) -> Result<(), EngineError> {
         let told = || printable(&path.to_string_lossy());
-        let path = match (path.parent().map(std::fs::canonicalize), path.file_name()) {
-            (Some(Ok(parent)), Some(name)) => parent.join(name),
-            _ => path.to_owned(),
-        };
-        let place = self.place_of(&path).ok_or_else(|| {
-            let exists = std::fs::symlink_metadata(&path).is_ok();
-            if exists { WrapperError::Foreign(told()) } else { WrapperError::NotFound(told()) }
-        })?;
+        let place = self.find_wrapper(path)?;
+        let path = script_path(path);
         let held = match read(place.as_path()) {
             Ok((record, file)) => {
                 let ours = Path::new(&path).starts_with(&place);
@@ -92,6 +86,17 @@ impl Engine {
         drop(held);
         tracing::debug!(path = told(), "wrapper removed");
         removed
+    }
+
+    /// The directory of the wrapper whose script stands, or stood, at this path.
+    pub(crate) fn find_wrapper(&self, path: &Path) -> Result<HostPath, EngineError> {
+        let told = || printable(&path.to_string_lossy());
+        let script = script_path(path);
+        let place = self.place_of(&script).ok_or_else(|| {
+            let exists = std::fs::symlink_metadata(&script).is_ok();
+            if exists { WrapperError::Foreign(told()) } else { WrapperError::NotFound(told()) }
+        })?;
+        Ok(place)
     }
 
     /// What a dead process was making or removing.
@@ -143,6 +148,14 @@ impl Engine {
         let record =
             listed.map(|listed| listed.record).find(|record| PathBuf::from(record.path.clone()) == path)?;
         Some(wrappers.join(record.id.as_str()))
+    }
+}
+
+/// The path of a script with a directory part free of links, as records have it.
+fn script_path(path: &Path) -> PathBuf {
+    match (path.parent().map(std::fs::canonicalize), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Wrapper {
     pub record: Record,
     /// The state directory it belongs to.
     pub state: HostPath,
+    /// Its own directory.
+    pub(super) place: HostPath,
     _held: File,
 }
 
@@ -28,8 +30,8 @@ impl Wrapper {
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).map_err(|_| WrapperError::Removed)?;
         let gone = file.metadata().map_or(true, |meta| meta.nlink() == 0);
         let state = place.parent().and_then(Path::parent).and_then(|state| HostPath::new(state).ok());
-        match state {
-            Some(state) if !gone => Ok(Self { record, state, _held: file }),
+        match (state, HostPath::new(place)) {
+            (Some(state), Ok(place)) if !gone => Ok(Self { record, state, place, _held: file }),
             _ => Err(WrapperError::Removed.into()),
         }
     }
@@ -49,13 +51,15 @@ impl Wrapper {
         variables.filter_map(|variable| Some((variable.name.clone().into(), value(variable)?))).collect()
     }
 
-    pub fn request(&self) -> OneOffRequest {
+    pub(super) fn request(&self) -> OneOffRequest {
         let Record { method, policy, foundation, identity, .. } = &self.record;
         OneOffRequest {
             method: *method,
             policy: policy.clone(),
             foundation: foundation.clone(),
+            paths: Vec::new(),
             identity: *identity,
+            copied: None,
         }
     }
 

@@ -46,7 +46,8 @@ impl Engine {
         {
             *access = Access::ReadOnly;
         }
-        let request = OneOffRequest { method, policy, foundation, identity: None };
+        let request =
+            OneOffRequest { method, policy, foundation, paths: Vec::new(), identity: None, copied: None };
         let fixed = ["/bin/sh", "-c", LOOK, "sh"].map(|word| word.as_bytes().to_vec());
         let words = executables.iter().map(|word| word.as_bytes().to_vec());
         let look = ExecRequest {
@@ -56,7 +57,7 @@ impl Engine {
         };
         let (sandbox, streams) = self.one_off(request, |_| Open::Exec(look)).await?;
         let seen = seen(&sandbox, streams).await;
-        sandbox.end().await?;
+        sandbox.end(self).await?;
         let (missing, limits) = seen?;
         match missing {
             None => Ok(limits),

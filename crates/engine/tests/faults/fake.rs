@@ -1,9 +1,9 @@
 //! A backend that does nothing but remember what it was asked, and fails or hangs where a test wants it to.
 
 use palisade_core::{
-    Backend, BackendError, BoxFuture, Capabilities, Capability, Foundation, HostIdentity, HostPath, Lasting,
-    Layout, Leftover, LeftoverLabels, Liveness, Method, Policy, Preflight, SandboxDir, SandboxId,
-    SandboxName, SandboxSpec, Stream,
+    Backend, BackendError, BoxFuture, Capabilities, Capability, Foundation, HostIdentity, HostPath,
+    HostUsers, Lasting, Layout, Leftover, LeftoverLabels, Liveness, Method, Policy, Preflight, SandboxDir,
+    SandboxId, SandboxName, SandboxSpec, Stream,
 };
 use palisade_engine::{
     ArchiveCause, ArchivedWork, BackendProvider, Connection, CreateRequest, Engine, EngineConfig,
@@ -131,6 +131,10 @@ impl Backend for Fake {
 
     fn preflight(&self) -> BoxFuture<'_, Preflight> {
         Box::pin(async { Preflight { method: Method::Bwrap, checks: Vec::new() } })
+    }
+
+    fn host_users(&self) -> BoxFuture<'_, HostUsers> {
+        Box::pin(std::future::ready(HostUsers::Given("the fake's".into())))
     }
 
     fn create<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<(), BackendError>> {
@@ -299,12 +303,14 @@ impl Scene {
         Engine::new(EngineConfig {
             state: HostPath::new(self.state.path()).unwrap(),
             uid_base: 200_000,
+            uid_registry: self.state.path().join("uid-registry"),
             keeper_command: ["/bin/sh", "-c", keeper, "keeper"].map(OsString::from).to_vec(),
             keeper_environment: Box::new(move || vec![("REPORT".into(), report.clone().into())]),
             errand: Box::new(|_| None),
             environment_of_state: Box::new(|_| None),
             backends: Box::new(Provider(Arc::clone(&self.fake))),
             unsaved_work: Arc::new(NoWork),
+            bound_repositories: Arc::new(palisade_engine::NoRepositories),
             tell: Box::new(|_| {}),
         })
     }
@@ -350,10 +356,12 @@ impl Scene {
             method: Method::Bwrap,
             policy: Policy::default(),
             foundation: Foundation::default(),
+            paths: Vec::new(),
             identity: HostIdentity { uid: 1, gid: 1 },
             owner: "owner".into(),
+            git: Vec::new(),
         };
-        self.store().insert(&NewSandbox { spec, uid_base: None, at: 0 }, owner).unwrap();
+        self.store().insert(&NewSandbox { spec, uids: None, at: 0 }, owner).unwrap();
         self.row(name).unwrap()
     }
 

@@ -4,6 +4,7 @@
 //! git, so hooks, filters and settings of its repositories have their effect inside and nowhere else. An answer is a
 //! list of words, each ended by a NUL; a name may hold any other byte. The host treats every answer as a claim.
 
+mod advance;
 mod follow;
 mod git;
 mod ignored;
@@ -22,6 +23,7 @@ use git::GitFailure;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use survey::Scope;
 
 /// Runs one of the commands; the exit code.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
@@ -57,19 +59,21 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-const USAGE: &str = "usage: palisade-guest repository survey|follow|ignored|unpublished|large-send|large-receive DIRECTORY, \
+const USAGE: &str = "usage: palisade-guest repository survey|commits|follow|advance|ignored|unpublished|large-send|large-receive DIRECTORY, \
                      receive DIRECTORY FORMAT [OBJECTS], or remote NAME";
 
 /// `None` when there is no such command.
 fn answer(words: &[OsString]) -> Option<Result<Vec<u8>, GitFailure>> {
     let text: Vec<Option<&str>> = words.iter().map(|word| word.to_str()).collect();
     let answer = match (text.as_slice(), words.get(1).map(PathBuf::from)) {
-        ([Some("survey"), _], Some(directory)) => survey::survey(&directory),
+        ([Some("survey"), _], Some(directory)) => survey::survey(&directory, Scope::Everything),
+        ([Some("commits"), _], Some(directory)) => survey::survey(&directory, Scope::Commits),
         ([Some("receive"), _, Some(format)], Some(directory)) => receive::receive(&directory, format, None),
         ([Some("receive"), _, Some(format), Some(objects)], Some(directory)) => {
             receive::receive(&directory, format, Some(objects))
         }
         ([Some("follow"), _], Some(directory)) => follow::follow(&directory),
+        ([Some("advance"), _], Some(directory)) => advance::advance(&directory),
         ([Some("ignored"), _], Some(directory)) => ignored::ignored(&directory),
         ([Some("unpublished"), _], Some(directory)) => unpublished::unpublished(&directory),
         ([Some("large-receive"), _], Some(directory)) => large::receive(&directory),

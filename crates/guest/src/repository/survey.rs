@@ -35,7 +35,15 @@ const MAX_UNREADABLE: usize = 1000;
 /// The mode of a path in the index that is another repository.
 const GITLINK: &str = "160000";
 
-pub(crate) fn survey(directory: &Path) -> Result<Vec<u8>, GitFailure> {
+/// How much of the repositories is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Everything,
+    /// One repository, without files and repositories in its working trees: the host sees these files itself.
+    Commits,
+}
+
+pub(crate) fn survey(directory: &Path, scope: Scope) -> Result<Vec<u8>, GitFailure> {
     if fs::symlink_metadata(directory.join(".git")).is_err() {
         let mut records = Records::default();
         records.add(&[b"none"]);
@@ -48,7 +56,7 @@ pub(crate) fn survey(directory: &Path) -> Result<Vec<u8>, GitFailure> {
     let mut pending = vec![(main.clone(), Kind::Main)];
     while let Some((tree, kind)) = pending.pop() {
         let place = tree.path.strip_prefix(&main.path).unwrap_or(&tree.path).to_owned();
-        let found = match Repository::look(&tree, kind) {
+        let found = match Repository::look(&tree, kind, scope) {
             Ok(found) => found,
             Err(failure) if kind == Kind::Main => return Err(failure),
             Err(failure) => {
@@ -117,12 +125,13 @@ struct TreeState {
 }
 
 impl Repository {
-    fn look(tree: &WorkingTree, kind: Kind) -> Result<Self, GitFailure> {
+    fn look(tree: &WorkingTree, kind: Kind, scope: Scope) -> Result<Self, GitFailure> {
         let git = Git::at(&tree.path);
         let trees = tree.with_linked();
-        std::thread::scope(|scope| {
-            let looks: Vec<_> = trees.iter().map(|tree| scope.spawn(|| TreeState::look(tree))).collect();
-            let reflog = scope.spawn(|| reflog_tips(&git));
+        std::thread::scope(|threads| {
+            let looks: Vec<_> =
+                trees.iter().map(|tree| threads.spawn(move || TreeState::look(tree, scope))).collect();
+            let reflog = threads.spawn(|| reflog_tips(&git));
             let refs = refs(&git)?;
             let stashes = match refs.iter().find(|(name, _)| name == b"refs/stash") {
                 Some((_, newest)) => stashes(&git, newest)?,
@@ -205,7 +214,32 @@ impl Repository {
 }
 
 impl TreeState {
-    fn look(tree: &WorkingTree) -> Result<Self, GitFailure> {
+    fn look(tree: &WorkingTree, scope: Scope) -> Result<Self, GitFailure> {
+        match scope {
+            Scope::Everything => Self::look_at_files(tree),
+            Scope::Commits => Ok(Self::look_at_head(tree)),
+        }
+    }
+
+    fn look_at_head(tree: &WorkingTree) -> Self {
+        let git = Git::at(&tree.path);
+        // Both fail where there is nothing to say: HEAD is detached, or there is no commit yet.
+        let branch = git.line(&["symbolic-ref", "--quiet", "HEAD"]).ok();
+        let branch = branch.and_then(|name| Some(name.strip_prefix("refs/heads/")?.to_owned()));
+        let head = git.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]).ok();
+        Self {
+            path: tree.path.clone(),
+            operations: state::operations(&tree.own),
+            tips: state::tips(&tree.own),
+            branch,
+            head: head.filter(|id| is_id(id)),
+            snapshot: None,
+            left_out: Vec::new(),
+            nested: Vec::new(),
+        }
+    }
+
+    fn look_at_files(tree: &WorkingTree) -> Result<Self, GitFailure> {
         let git = Git::at(&tree.path);
         let status = Status::read(&git)?;
         let (snapshot, mut left_out) = match status.is_clean() {

@@ -1,12 +1,13 @@
 //! What is about to be made in a user's directory, written down before it is made and struck out after it was
 //! taken away: one small file per fenced directory and run, in a directory of our own.
 
-use super::placeholder::Placeholder;
+use super::placeholder::{Placeholder, PlaceholderKind};
 use crate::fault::{self, Step};
 use crate::{marked, process};
 use palisade_core::{BackendError, HostPath, ProcessIdentity};
 use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,7 +36,11 @@ impl Journal {
             return Ok(None);
         }
         let io = BackendError::io;
-        std::fs::create_dir_all(journals).map_err(io(format!("make {journals}")))?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(journals)
+            .map_err(io(format!("make {journals}")))?;
         let entry = Entry { owner: process::this_process(), directory: directory.clone(), placeholders };
         let file = journals.join(format!("{name}.json")).as_path().to_owned();
         let text = serde_json::to_vec(&entry).map_err(|error| BackendError::Io {
@@ -44,7 +49,7 @@ impl Journal {
         })?;
         // Complete or not there at all: to anybody else a torn entry would be one that nobody owns.
         let fresh = journals.join(format!("{name}.{}.new", process::label(&entry.owner)));
-        std::fs::write(&fresh, text)
+        crate::private_file::write(&fresh, &text)
             .and_then(|()| std::fs::rename(&fresh, &file))
             .map_err(io(format!("write {}", file.display())))?;
         let journal = Self { file, entry };
@@ -87,7 +92,13 @@ impl Journal {
     pub fn end(&self) {
         if let Ok(root) = super::open_directory(&self.entry.directory) {
             for placeholder in self.entry.placeholders.iter().rev() {
-                placeholder.remove(root.as_fd());
+                // It keeps git from what the sandbox has made there, until the user has looked.
+                let stops_git = placeholder.path == std::path::Path::new(super::GIT)
+                    && matches!(placeholder.kind, PlaceholderKind::File { .. })
+                    && super::is_bare(root.as_fd());
+                if !stops_git {
+                    placeholder.remove(root.as_fd());
+                }
             }
         }
         // Should this fail, `sweep` finds the entry again and does the same.

@@ -147,7 +147,9 @@ impl Provisioner {
     async fn data_volumes(&self, slot: &Slot) -> Result<Vec<String>, ProvisionError> {
         match slot.record.stage {
             Stage::Claimed | Stage::Prepared | Stage::Removing => Ok(Vec::new()),
-            Stage::Started | Stage::Stopped => Ok(self.known(slot).data_volumes().await?),
+            Stage::Started | Stage::Stopped => {
+                self.known(slot).data_volumes().await.map_err(ProvisionError::NotDown)
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl Provisioner {
     ) -> Result<(), ProvisionError> {
         if slot.record.stage == Stage::Started {
             let told = |progress: Progress| surface.tell(Event::Compose(progress.to_string()));
-            self.known(slot).stop(told).await?;
+            self.known(slot).stop(told).await.map_err(ProvisionError::NotDown)?;
             slot.set_stage(Stage::Stopped)?;
         }
         Ok(())

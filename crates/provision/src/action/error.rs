@@ -26,6 +26,9 @@ pub enum ProvisionError {
     Slot(#[from] SlotError),
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// Services could not be stopped or removed.
+    #[error(transparent)]
+    NotDown(StackError),
     #[error(transparent)]
     Health(#[from] HealthError),
     #[error(transparent)]
@@ -153,7 +156,7 @@ impl Diagnostic for ProvisionError {
     fn code(&self) -> ErrorCode {
         match self {
             Self::Config(error) => error.code(),
-            Self::Stack(error) => error.code(),
+            Self::Stack(error) | Self::NotDown(error) => error.code(),
             Self::Health(error) => error.code(),
             Self::Unwritable(_) => "value-unwritable",
             Self::NotAgreed(error) => error.code(),
@@ -193,7 +196,7 @@ impl Diagnostic for ProvisionError {
     fn exit(&self) -> ExitCode {
         match self {
             Self::Config(error) => error.exit(),
-            Self::Stack(error) => error.exit(),
+            Self::Stack(error) | Self::NotDown(error) => error.exit(),
             Self::Health(error) => error.exit(),
             Self::NotAgreed(error) => error.exit(),
             Self::Scope(error) => error.exit(),
@@ -236,6 +239,11 @@ impl Diagnostic for ProvisionError {
             Self::Stack(error) => {
                 let mut hints = error.hints();
                 hints.push("once that is mended, go on from the worktree: palisade sandbox start".into());
+                hints
+            }
+            Self::NotDown(error) => {
+                let mut hints = error.hints();
+                hints.push("nothing was removed; once that is mended, repeat the command".into());
                 hints
             }
             Self::Health(error) => error.hints(),

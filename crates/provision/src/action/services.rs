@@ -133,7 +133,7 @@ impl Provisioner {
         surface: &mut dyn Surface,
     ) -> Result<(), ProvisionError> {
         let told = |progress: Progress| surface.tell(Event::Compose(progress.to_string()));
-        Ok(self.known(slot).down(volumes, told).await?)
+        self.known(slot).down(volumes, told).await.map_err(ProvisionError::NotDown)
     }
 
     /// The stack with everything that Compose needs to render it, and the variables that its env files declare.

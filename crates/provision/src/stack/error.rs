@@ -130,7 +130,7 @@ impl Diagnostic for StackError {
             Self::Invalid { .. } => "see the whole message with: docker compose config",
             Self::TimedOut { .. } => "see whether the engine answers: docker version",
             Self::NotUp { reason, .. } if PORT_TAKEN.iter().any(|words| reason.contains(words)) => {
-                "end what listens on the port, or take other ports: palisade done, then palisade impl"
+                "end what listens on the port, or take other ports: palisade done NAME/MILESTONE, then palisade impl NAME/MILESTONE"
             }
             Self::NotStarted { .. } | Self::NotUp { .. } | Self::Failed { .. } | Self::Unreadable { .. } => {
                 return Vec::new();

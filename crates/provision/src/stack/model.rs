@@ -151,7 +151,7 @@ pub struct ModelSource {
 impl Model {
     pub(super) fn read(rendered: Vec<u8>) -> Result<Self, StackError> {
         let mut model: Self = serde_json::from_slice(&rendered).map_err(|error| StackError::Unreadable {
-            reason: palisade_core::printable(&error.to_string()),
+            reason: palisade_core::one_line(&error.to_string()),
         })?;
         model.text = Rendered(rendered);
         Ok(model)

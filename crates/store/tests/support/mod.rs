@@ -41,9 +41,11 @@ pub(crate) fn sandbox(number: u32, name: &str) -> NewSandbox {
         method: Method::Bwrap,
         policy: Policy::default(),
         foundation: Foundation::default(),
+        paths: Vec::new(),
         dir: None,
         identity: HostIdentity { uid: 1000, gid: 1000 },
         owner: "instance-of-the-test".into(),
+        git: Vec::new(),
     };
-    NewSandbox { spec, uid_base: None, at: AT }
+    NewSandbox { spec, uids: None, at: AT }
 }

@@ -8,6 +8,8 @@ pub struct Differences {
     pub root: &'static [&'static str],
     /// Whom `/etc/passwd` and `/etc/group` name. An image brings accounts of its own, none of the host's.
     pub users: Users,
+    /// Which uid the user inside has. Engines of root's map no uid to another.
+    pub uid: Uid,
     /// Variables besides those of every sandbox: what our images say themselves.
     pub variables: &'static [&'static str],
     /// Whether `/etc/hosts` has the names that the host's own has. Podman copies them, unless its containers.conf has
@@ -35,6 +37,14 @@ pub enum Users {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uid {
+    /// 1000, which is another one on the host.
+    Usual,
+    /// The uid that the host gave to the sandbox, which no other sandbox has.
+    OfTheHost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkInTheWay {
     /// The sandbox does not start.
     Refused,
@@ -52,6 +62,7 @@ pub enum Files {
 const BWRAP: Differences = Differences {
     root: &[],
     users: Users::OursAlone,
+    uid: Uid::Usual,
     variables: &[],
     names_of_the_host: false,
     writable: &[],
@@ -65,6 +76,7 @@ const BWRAP: Differences = Differences {
 const DOCKER: Differences = Differences {
     root: &[".dockerenv", "boot", "media", "mnt", "opt", "root", "srv", "sys"],
     users: Users::OfTheImage,
+    uid: Uid::OfTheHost,
     variables: &["NODE_EXTRA_CA_CERTS"],
     names_of_the_host: false,
     writable: &["/run", "/dev/mqueue"],
@@ -88,7 +100,8 @@ impl Differences {
         match method {
             "bwrap" => BWRAP,
             "docker" => DOCKER,
-            "podman" => PODMAN,
+            "podman" if crate::is_root() => PODMAN,
+            "podman" => Differences { uid: Uid::Usual, ..PODMAN },
             other => panic!("{other} does not isolate"),
         }
     }

@@ -5,7 +5,7 @@
 
 mod differences;
 
-pub use differences::{Differences, Files, LinkInTheWay, Users};
+pub use differences::{Differences, Files, LinkInTheWay, Uid, Users};
 
 use crate::{Instance, Outcome};
 use serde_json::Value;

@@ -10,7 +10,12 @@ fn facts() -> HostFacts {
             RootEntry::Link { name: "bin".into(), target: "usr/bin".into() },
             RootEntry::Shown { name: "lib64".into() },
         ],
-        etc: vec!["/etc/ssl/certs".into()],
+        etc: vec![
+            EtcEntry::Bound { path: "/etc/ssl/certs".into() },
+            EtcEntry::Directory { path: "/etc/ld.so.conf.d".into() },
+            EtcEntry::Link { path: "/etc/ld.so.conf.d/x.conf".into(), target: "../x.conf".into() },
+            EtcEntry::Copied { path: "/etc/ld.so.conf.d/libc.conf".into(), mode: 0o644 },
+        ],
         localtime: Some("/usr/share/zoneinfo/Etc/UTC".into()),
         opt: true,
         proc_read_only: vec!["/proc/sys".into(), "/proc/sysrq-trigger".into()],
@@ -32,9 +37,7 @@ fn lines(options: &[OsString]) -> String {
 }
 
 fn input<'a>(facts: &'a HostFacts, guest: &'a HostPath) -> PlanInput<'a> {
-    let own = |from: &str, at: &str| {
-        Place::Directory(Bind { host: host(from), guest: at.into(), access: Access::ReadWrite })
-    };
+    let own = |from: &str, at: &str| Place::Directory(Bind::named(host(from), at, Access::ReadWrite));
     PlanInput {
         facts,
         guest_binary: guest,
@@ -70,7 +73,7 @@ fn a_persistent_sandbox() {
 #[test]
 fn a_one_off_run_with_a_fenced_directory() {
     let (facts, guest) = (facts(), host("/g"));
-    let bind = |from: &str, at: &str, access| Bind { host: host(from), guest: at.into(), access };
+    let bind = |from: &str, at: &str, access| Bind::named(host(from), at, access);
     let mut input = input(&facts, &guest);
     input.home = Place::Memory;
     input.workspace = Place::Directory(bind("/src/app", WORKSPACE, Access::ReadWrite));
@@ -102,7 +105,11 @@ fn a_root_of_its_own_shows_nothing_of_the_hosts() {
 fn the_files_inside_know_one_user_and_nothing_of_the_host() {
     let (facts, guest) = (facts(), host("/g"));
     let files = plan(&input(&facts, &guest)).files;
-    let text: String = files.iter().map(|file| format!("== {}\n{}", file.guest, file.text)).collect();
+    let content = |file: &PlannedFile| match &file.content {
+        FileContent::Text(text) => text.clone(),
+        FileContent::Host(path) => format!("(as {path})\n"),
+    };
+    let text: String = files.iter().map(|file| format!("== {}\n{}", file.guest, content(file))).collect();
     insta::assert_snapshot!("files", text);
 }
 
@@ -111,7 +118,7 @@ fn carve_outs_come_after_what_they_carve() {
     let (facts, guest) = (facts(), host("/g"));
     let mut input = input(&facts, &guest);
     let hooks = "/workspace/.git/hooks";
-    input.fence = vec![Bind { host: host("/x/.git/hooks"), guest: hooks.into(), access: Access::ReadOnly }];
+    input.fence = vec![Bind::named(host("/x/.git/hooks"), hooks, Access::ReadOnly)];
     let options = plan(&input).options;
     let position = |wanted: &str| options.iter().position(|word| word == wanted).unwrap();
     assert!(position(hooks) > position(WORKSPACE));

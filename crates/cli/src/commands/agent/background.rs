@@ -1,11 +1,13 @@
-//! The hidden command that a keeper runs when something happens inside: everything is archived, and what happened is an
-//! event of the sandbox.
+//! The hidden command that a keeper runs when something happens inside: an agent's work is archived, and commits in a
+//! bound directory come to the host. What happened is an event of the sandbox.
 
 use super::service;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status};
+use palisade_agents::AgentError;
 use palisade_core::SyncTrigger;
+use palisade_engine::BringCause;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -15,7 +17,13 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let service = service(context)?;
-    let sandbox = service.find(&arguments.id)?;
-    service.archive(&sandbox, arguments.trigger).await?;
+    match service.find(&arguments.id) {
+        Ok(sandbox) => drop(service.archive(&sandbox, arguments.trigger).await?),
+        // It shares a working tree with the host.
+        Err(AgentError::NotAnAgents { .. }) => {
+            context.engine.bring_commits(&arguments.id, BringCause::Change).await?
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(OK)
 }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::SyncEntry;
-use palisade_core::{MovedRef, printable, time};
+use palisade_core::{MovedRef, one_line, printable, time};
 
 /// Show an agent's commits, or when its work was archived and synced
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,8 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
     let service = service(context)?;
     let sandbox = chosen(&service, arguments.name.as_deref()).await?;
     if !arguments.sync {
-        output::data(&service.log(&sandbox, arguments.worktree.as_deref()).await?)?;
+        let log = service.log(&sandbox, arguments.worktree.as_deref()).await;
+        output::data(&log.map_err(Failure::in_sandbox(sandbox.name()))?)?;
         return Ok(OK);
     }
     let syncs = service.syncs(&sandbox)?;
@@ -45,7 +46,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
 fn lines(sync: &SyncEntry) -> String {
     let head = format!("{}  {:<6}", time::utc(sync.at), sync.trigger.as_str());
     match &sync.error {
-        Some(error) => format!("{head}  failed: {}\n", printable(error)),
+        Some(error) => format!("{head}  failed: {}\n", one_line(error)),
         None => sync.refs.iter().map(|moved| format!("{head}  {}\n", line(moved))).collect(),
     }
 }

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status, output};
 use palisade_agents::AgentSandbox;
-use palisade_core::{HostPath, SandboxName, State, SyncMode, printable, time};
+use palisade_core::{HostPath, SandboxName, State, SyncMode, one_line, printable, time};
 use palisade_engine::Summary;
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<Status, Fa
             one.sync.to_string(),
             one.synced_at.map_or_else(|| "-".to_owned(), time::utc),
             printable(&one.repository.as_path().to_string_lossy()),
-            one.error.map(printable).unwrap_or_default(),
+            one.error.map(one_line).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();

@@ -19,10 +19,10 @@ use crate::Status;
 use crate::arguments::GlobalFlags;
 use crate::context::{self, Context, Said};
 use crate::failure::Failure;
-use palisade_agents::{AgentSandbox, AgentService, AgentWork};
+use palisade_agents::{AgentSandbox, AgentService, AgentWork, BoundGit};
 use palisade_core::{ExitCode, HostPath, Secret, printable};
 use palisade_engine::Connection;
-use palisade_workspace::TransferLimits;
+use palisade_workspace::{Git, TransferLimits};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -97,7 +97,12 @@ pub(crate) fn work(settings: &palisade_config::Settings) -> AgentWork {
     AgentWork { git: context::git(), limits: limits(settings), here: here().ok() }
 }
 
-fn service(context: &Context) -> Result<AgentService<'_>, Failure> {
+/// Repositories in directories of the host's that sandboxes write.
+pub(crate) fn bound(settings: &palisade_config::Settings, state: HostPath, git: Git) -> BoundGit {
+    BoundGit { git, limits: limits(settings), state }
+}
+
+pub(crate) fn service(context: &Context) -> Result<AgentService<'_>, Failure> {
     let limits = limits(&context.settings);
     Ok(AgentService { engine: &context.engine, git: context::git(), limits, here: here().ok() })
 }

@@ -179,7 +179,7 @@ pub(crate) struct SyncedAutorun {
 
 impl SyncedAutorun {
     pub(super) fn new(file: &Autorun) -> Self {
-        Self { path: shown(&file.path), why: file.runs.told() }
+        Self { path: shown(&file.path), why: file.runs.description() }
     }
 }
 
@@ -365,7 +365,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         only: only(&arguments.paths)?,
         max_bytes: context.settings.max_fetch.value.0,
     };
-    let report = service.sync(&sandbox, &options).await?;
+    let report = service.sync(&sandbox, &options).await.map_err(Failure::in_sandbox(sandbox.name()))?;
     if !arguments.json {
         Telling { sandbox: &sandbox, report: &report, options: &options }.print();
     }
@@ -689,7 +689,7 @@ pub(super) fn warn_of_autorun(branch: &str, autorun: &[Autorun]) {
         autorun.len()
     ));
     for file in autorun.iter().take(MAX_SHOWN) {
-        output::note(&format!("  {} {}", shown(&file.path), file.runs.told()));
+        output::note(&format!("  {} {}", shown(&file.path), file.runs.description()));
     }
     if autorun.len() > MAX_SHOWN {
         output::note(&format!("  and {} more", autorun.len() - MAX_SHOWN));

@@ -18,6 +18,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Status, Failure> {
     let service = service(context)?;
     let sandbox = chosen(&service, arguments.name.as_deref()).await?;
-    output::data(&service.diff(&sandbox, arguments.worktree.as_deref()).await?)?;
+    let diff = service.diff(&sandbox, arguments.worktree.as_deref()).await;
+    output::data(&diff.map_err(Failure::in_sandbox(sandbox.name()))?)?;
     Ok(OK)
 }

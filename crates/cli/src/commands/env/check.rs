@@ -58,7 +58,7 @@ pub(super) fn run(_context: &Context, arguments: &Arguments) -> Result<(), Failu
         return Err(Failure::Told {
             code: "init-refused",
             exit: ExitCode::Configuration,
-            message: verdict.refused.iter().map(told).collect::<Vec<_>>().join("\n  "),
+            message: verdict.refused.iter().map(told).collect::<Vec<_>>().join("\n"),
             hints: Vec::new(),
         });
     }

@@ -1,7 +1,7 @@
 //! What happens on the way to running services, told as it happens.
 
 use crate::called;
-use palisade_core::{HostPath, ProjectPath, printable, shell};
+use palisade_core::{HostPath, ProjectPath, one_line, printable, shell};
 use palisade_provision::{
     Content, CopyOutcome, Counts, Doing, Event, FailedService, FileFailure, FileFailureCause, HealthProgress,
     ProvisionedFile, ReportedSecret, SecretFailure, SlotCollision,
@@ -116,7 +116,7 @@ pub(crate) fn unmet(files: &[FileFailure], secrets: &[SecretFailure]) -> Vec<Str
     if !files.is_empty() {
         lines.extend([String::new(), "✗ File provisioning failed:".to_owned()]);
         for failure in files {
-            lines.push(format!("  {} — {}", failure.file.destination, printable(&failure.cause.to_string())));
+            lines.push(format!("  {} — {}", failure.file.destination, one_line(&failure.cause.to_string())));
             if let FileFailureCause::NotFound { example, .. } = &failure.cause {
                 let word = |path: &ProjectPath| shell::shown(path.as_str().as_ref());
                 let how = example.as_ref();
@@ -129,7 +129,7 @@ pub(crate) fn unmet(files: &[FileFailure], secrets: &[SecretFailure]) -> Vec<Str
         lines.extend([String::new(), "✗ Secret resolution failed:".to_owned()]);
         for failure in secrets {
             lines.push(format!("  {} ({})", failure.name, printable(&failure.reference)));
-            lines.push(format!("  → {}", printable(&failure.cause.to_string())));
+            lines.push(format!("  → {}", one_line(&failure.cause.to_string())));
         }
     }
     lines.push(String::new());

@@ -1,0 +1,186 @@
+//! A ref of Palisade's own as a file of the repository, written and removed without a git process.
+//!
+//! Every run in a bound repository sets one ref and deletes it. Through git that is five processes, longer than the rest of
+//! a start. The name holds the sandbox's id, so no other program writes this ref. Git's own rules for files are kept: a ref is
+//! made as a `.lock` file and renamed, and it is removed only while `packed-refs` is locked and does not name it. Whatever is
+//! not as expected is left to git.
+
+use crate::refs::ObjectId;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LooseRef {
+    Done,
+    /// Git has to do it: the ref is packed, or another process is at work.
+    LeftToGit,
+}
+
+/// Git removes empty directories when it packs refs, so making one may have to be repeated.
+const ATTEMPTS: usize = 3;
+
+/// Makes a ref that does not exist. `common` is the git directory that all working trees share.
+pub(crate) fn create(common: &Path, reference: &str, id: &ObjectId) -> io::Result<LooseRef> {
+    let path = common.join(reference);
+    let Some(directory) = path.parent() else { return Ok(LooseRef::LeftToGit) };
+    for _ in 0..ATTEMPTS {
+        DirBuilder::new().recursive(true).create(directory)?;
+        match write(&path, id) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(LooseRef::LeftToGit),
+            written => return written.map(|()| LooseRef::Done),
+        }
+    }
+    Ok(LooseRef::LeftToGit)
+}
+
+fn write(path: &Path, id: &ObjectId) -> io::Result<()> {
+    let lock = with_suffix(path, ".lock");
+    if path.symlink_metadata().is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&lock)?;
+    let written = writeln!(file, "{id}").and_then(|()| std::fs::rename(&lock, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&lock);
+    }
+    written
+}
+
+/// Removes a ref, if it is the only one in its directory, which is removed as well.
+pub(crate) fn remove(common: &Path, reference: &str) -> io::Result<LooseRef> {
+    let path = common.join(reference);
+    let (Some(directory), Some(above)) = (path.parent(), reference.rsplit_once('/')) else {
+        return Ok(LooseRef::LeftToGit);
+    };
+    let is_alone = std::fs::read_dir(directory).is_ok_and(|entries| {
+        let mut names = entries.flatten().map(|entry| entry.path());
+        names.next().as_deref() == Some(path.as_path()) && names.next().is_none()
+    });
+    if !is_alone {
+        return Ok(LooseRef::LeftToGit);
+    }
+    let Some(_lock) = PackedRefsLock::take(common)? else { return Ok(LooseRef::LeftToGit) };
+    let packed = match std::fs::read(common.join(PACKED_REFS)) {
+        Ok(packed) => packed,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let prefix = format!(" {}/", above.0);
+    if packed.split(|byte| *byte == b'\n').any(|line| contains(line, prefix.as_bytes())) {
+        return Ok(LooseRef::LeftToGit);
+    }
+    std::fs::remove_file(&path)?;
+    // Others may be in them.
+    let _ = std::fs::remove_dir(directory);
+    Ok(LooseRef::Done)
+}
+
+/// Whether a line of `packed-refs`, an id and a name, has a name with this beginning.
+fn contains(line: &[u8], prefix: &[u8]) -> bool {
+    let name = line.iter().position(|byte| *byte == b' ');
+    name.is_some_and(|at| line[at..].starts_with(prefix))
+}
+
+const PACKED_REFS: &str = "packed-refs";
+
+/// Keeps git from packing refs.
+struct PackedRefsLock(PathBuf);
+
+impl PackedRefsLock {
+    /// `None` when git has it.
+    fn take(common: &Path) -> io::Result<Option<Self>> {
+        let path = with_suffix(&common.join(PACKED_REFS), ".lock");
+        match File::create_new(&path) {
+            Ok(_) => Ok(Some(Self(path))),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for PackedRefsLock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const NAME: &str = "refs/palisade/base/id/start";
+
+    struct Scene {
+        directory: tempfile::TempDir,
+        id: ObjectId,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let mut scene = Self { directory, id: ObjectId::parse(&"0".repeat(40)).unwrap() };
+            scene.git(&["init", "-q", "."]);
+            let author = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            scene.git(&[&author[..], &["commit", "-q", "--allow-empty", "-m", "x"]].concat());
+            scene.id = ObjectId::parse(scene.git(&["rev-parse", "HEAD"]).trim_end()).unwrap();
+            scene
+        }
+
+        fn git(&self, words: &[&str]) -> String {
+            let git = Command::new("git").current_dir(self.directory.path()).args(words).output().unwrap();
+            assert!(git.status.success(), "{words:?}: {git:?}");
+            String::from_utf8(git.stdout).unwrap()
+        }
+
+        fn common(&self) -> PathBuf {
+            self.directory.path().join(".git")
+        }
+
+        fn refs(&self) -> String {
+            self.git(&["for-each-ref", "--format=%(refname)", "refs/palisade"])
+        }
+    }
+
+    #[test]
+    fn git_sees_the_ref_and_its_end() {
+        let scene = Scene::new();
+        assert_eq!(create(&scene.common(), NAME, &scene.id).unwrap(), LooseRef::Done);
+        assert_eq!(scene.refs(), format!("{NAME}\n"));
+        assert_eq!(scene.git(&["rev-parse", NAME]).trim_end(), scene.id.as_str());
+        assert_eq!(create(&scene.common(), NAME, &scene.id).unwrap(), LooseRef::LeftToGit, "it exists");
+        assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::Done);
+        assert_eq!(scene.refs(), "");
+        assert!(!scene.common().join("packed-refs.lock").exists());
+        scene.git(&["fsck", "--strict"]);
+    }
+
+    #[test]
+    fn what_is_packed_or_locked_or_not_alone_is_left_to_git() {
+        let scene = Scene::new();
+        create(&scene.common(), NAME, &scene.id).unwrap();
+        let lock = scene.common().join("packed-refs.lock");
+        std::fs::write(&lock, "").unwrap();
+        assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "git is packing");
+        assert!(lock.exists(), "the lock is git's");
+        std::fs::remove_file(lock).unwrap();
+        scene.git(&["pack-refs", "--all", "--no-prune"]);
+        assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "it is packed as well");
+        scene.git(&["pack-refs", "--all"]);
+        assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "it is packed");
+        assert_eq!(scene.refs(), format!("{NAME}\n"));
+        scene.git(&["update-ref", "-d", NAME]);
+        create(&scene.common(), NAME, &scene.id).unwrap();
+        create(&scene.common(), "refs/palisade/base/id/waiting", &scene.id).unwrap();
+        assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "there is another");
+    }
+}
