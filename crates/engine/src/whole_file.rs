@@ -1,6 +1,7 @@
 //! Small files in a sandbox's directory that are replaced in one step: a reader finds the old one or the new one.
 
 use palisade_core::HostPath;
+use palisade_host::new_file::create_whole;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -14,25 +15,17 @@ pub(crate) fn tidy(directory: &HostPath, name: &str) {
     let _ = std::fs::remove_file(fresh(directory, name));
 }
 
-/// Fails where there is such a file, and where the file system has no files without a name.
-fn write_new(directory: &HostPath, name: &str, bytes: &[u8]) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let mut file =
-        std::fs::File::from(rustix::fs::open(directory.as_path(), flags, Mode::RUSR | Mode::WUSR)?);
-    file.write_all(bytes)?;
-    let unnamed = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
-    Ok(rustix::fs::linkat(CWD, unnamed, CWD, directory.join(name).as_path(), AtFlags::SYMLINK_FOLLOW)?)
-}
-
 pub(crate) fn write(directory: &HostPath, name: &str, bytes: &[u8]) -> io::Result<()> {
     // A new file without a name until it is whole: a writer that is killed leaves nothing.
-    if write_new(directory, name, bytes).is_ok() {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let place = directory.join(name);
+    // Most of them are replaced, and have to be written beside their place.
+    if !place.as_path().exists() && create_whole(place.as_path(), bytes, mode).is_ok() {
         return Ok(());
     }
     let fresh = fresh(directory, name);
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(bytes)?;
-    std::fs::rename(fresh, directory.join(name))
+    std::fs::rename(fresh, place)
 }

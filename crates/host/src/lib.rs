@@ -12,6 +12,7 @@ pub mod fault;
 pub mod fence;
 pub mod marked;
 pub mod memory;
+pub mod new_file;
 pub mod object_store;
 pub mod private_file;
 pub mod process;

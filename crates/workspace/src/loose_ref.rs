@@ -1,14 +1,16 @@
 //! A ref of Palisade's own as a file of the repository, written and removed without a git process.
 //!
 //! Every run in a bound repository sets one ref and deletes it. Through git that is five processes, longer than the rest of
-//! a start. The name holds the sandbox's id, so no other program writes this ref. Git's own rules for files are kept: a ref is
-//! made as a `.lock` file and renamed, and it is removed only while `packed-refs` is locked and does not name it. Whatever is
-//! not as expected is left to git.
+//! a start. The name holds the sandbox's id, so no other program writes this ref, and neither git's lock of the ref nor that of
+//! `packed-refs` is taken: a process that is killed would leave them in the user's repository. Git may still pack all refs meanwhile.
+//! Whatever is not as expected is left to git.
 
 use crate::refs::ObjectId;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use palisade_host::new_file::create_whole;
+use rustix::fs::Mode;
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,26 +29,15 @@ pub(crate) fn create(common: &Path, reference: &str, id: &ObjectId) -> io::Resul
     let Some(directory) = path.parent() else { return Ok(LooseRef::LeftToGit) };
     for _ in 0..ATTEMPTS {
         DirBuilder::new().recursive(true).create(directory)?;
-        match write(&path, id) {
+        let made = create_whole(&path, format!("{id}\n").as_bytes(), Mode::from_raw_mode(0o666));
+        match made {
+            Ok(()) => return Ok(LooseRef::Done),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(LooseRef::LeftToGit),
-            written => return written.map(|()| LooseRef::Done),
+            // It exists, or this file system has no files without a name.
+            Err(_) => return Ok(LooseRef::LeftToGit),
         }
     }
     Ok(LooseRef::LeftToGit)
-}
-
-fn write(path: &Path, id: &ObjectId) -> io::Result<()> {
-    let lock = with_suffix(path, ".lock");
-    if path.symlink_metadata().is_ok() {
-        return Err(ErrorKind::AlreadyExists.into());
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&lock)?;
-    let written = writeln!(file, "{id}").and_then(|()| std::fs::rename(&lock, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&lock);
-    }
-    written
 }
 
 /// Removes a ref, if it is the only one in its directory, which is removed as well.
@@ -62,8 +53,13 @@ pub(crate) fn remove(common: &Path, reference: &str) -> io::Result<LooseRef> {
     if !is_alone {
         return Ok(LooseRef::LeftToGit);
     }
-    let Some(_lock) = PackedRefsLock::take(common)? else { return Ok(LooseRef::LeftToGit) };
-    let packed = match std::fs::read(common.join(PACKED_REFS)) {
+    std::fs::remove_file(&path)?;
+    // Git that packs refs holds this lock from before it reads them until the new file is in place. So it has not seen this
+    // ref, or is still at it, or has packed it by now.
+    if common.join("packed-refs.lock").symlink_metadata().is_ok() {
+        return Ok(LooseRef::LeftToGit);
+    }
+    let packed = match std::fs::read(common.join("packed-refs")) {
         Ok(packed) => packed,
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error),
@@ -72,8 +68,7 @@ pub(crate) fn remove(common: &Path, reference: &str) -> io::Result<LooseRef> {
     if packed.split(|byte| *byte == b'\n').any(|line| contains(line, prefix.as_bytes())) {
         return Ok(LooseRef::LeftToGit);
     }
-    std::fs::remove_file(&path)?;
-    // Others may be in them.
+    // Others may be in it.
     let _ = std::fs::remove_dir(directory);
     Ok(LooseRef::Done)
 }
@@ -84,38 +79,10 @@ fn contains(line: &[u8], prefix: &[u8]) -> bool {
     name.is_some_and(|at| line[at..].starts_with(prefix))
 }
 
-const PACKED_REFS: &str = "packed-refs";
-
-/// Keeps git from packing refs.
-struct PackedRefsLock(PathBuf);
-
-impl PackedRefsLock {
-    /// `None` when git has it.
-    fn take(common: &Path) -> io::Result<Option<Self>> {
-        let path = with_suffix(&common.join(PACKED_REFS), ".lock");
-        match File::create_new(&path) {
-            Ok(_) => Ok(Some(Self(path))),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Drop for PackedRefsLock {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use std::process::Command;
 
     const NAME: &str = "refs/palisade/base/id/start";
@@ -165,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_of_the_ref_that_was_left_is_not_in_the_way() {
+        let scene = Scene::new();
+        let lock = scene.common().join(format!("{NAME}.lock"));
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        std::fs::write(&lock, "").unwrap();
+        assert_eq!(create(&scene.common(), NAME, &scene.id).unwrap(), LooseRef::Done);
+        assert_eq!(scene.git(&["rev-parse", NAME]).trim_end(), scene.id.as_str());
+    }
+
+    #[test]
     fn what_is_packed_or_locked_or_not_alone_is_left_to_git() {
         let scene = Scene::new();
         create(&scene.common(), NAME, &scene.id).unwrap();
@@ -173,6 +150,7 @@ mod tests {
         assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "git is packing");
         assert!(lock.exists(), "the lock is git's");
         std::fs::remove_file(lock).unwrap();
+        create(&scene.common(), NAME, &scene.id).unwrap();
         scene.git(&["pack-refs", "--all", "--no-prune"]);
         assert_eq!(remove(&scene.common(), NAME).unwrap(), LooseRef::LeftToGit, "it is packed as well");
         scene.git(&["pack-refs", "--all"]);

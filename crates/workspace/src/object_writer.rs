@@ -7,6 +7,8 @@
 use crate::facts::object;
 use crate::git::{GitError, Repository};
 use crate::refs::ObjectId;
+use palisade_host::new_file::create_whole;
+use rustix::fs::Mode;
 use sha1::Digest;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -106,13 +108,27 @@ fn write_loose(objects: &Path, format: ObjectFormat, kind: &str, content: &[u8])
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Git removes what begins so when it collects garbage. The caller holds the repository's lock.
-    let new = directory.join(format!("tmp_obj_{file}"));
-    let mut compressed =
-        flate2::write::ZlibEncoder::new(std::fs::File::create(&new)?, flate2::Compression::fast());
+    let mut compressed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     compressed.write_all(&object)?;
-    let file = compressed.finish()?;
-    rustix::fs::fchmod(&file, rustix::fs::Mode::from_raw_mode(0o444))?;
+    let compressed = compressed.finish()?;
+    let mode = Mode::from_raw_mode(0o444);
+    match create_whole(&place, &compressed, mode) {
+        Ok(()) => return Ok(id),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(id),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => return Err(error),
+        // Not every file system has files without a name.
+        Err(_) => {}
+    }
+    // Git removes what begins so when it collects garbage. The caller holds the repository's lock, so a file that is there
+    // was left by a run that was killed.
+    let new = directory.join(format!("tmp_obj_{file}"));
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut written = std::fs::File::create_new(&new)?;
+    written.write_all(&compressed)?;
+    rustix::fs::fchmod(&written, mode)?;
     std::fs::rename(new, place)?;
     Ok(id)
 }

@@ -1,7 +1,7 @@
 //! A sync that is cut off, by a kill at any step or a disk without room: refs are old or new, nothing is half there, the
 //! user's own work is untouched, and the next sync brings everything.
 
-use crate::{git, inside, on_a_small_disk, repository};
+use crate::{git, host, inside, on_a_small_disk, repository};
 use palisade_testing::tracer::{Point, Role, Surface, trace};
 use palisade_testing::{Instance, Random, requires};
 
@@ -64,6 +64,21 @@ fn heavy_a_sync_is_killed_at_random_steps_and_the_next_brings_everything() {
         instance.run(["agent", "sync", "box"]).ok();
         assert_brought(&instance, round);
     }
+}
+
+#[test]
+fn objects_that_a_killed_sync_has_brought_in_part_are_brought_again() {
+    requires!(bwrap, git);
+    let instance = repository();
+    inside(&instance, "for n in 1 2; do echo $n > code; git commit -qam round-$n; done");
+    // The last commit is among the host's objects, and the one before it is not.
+    let object = inside(&instance, "git cat-file commit HEAD");
+    std::fs::write(instance.home().join("object"), object).unwrap();
+    host(&instance, "git hash-object -w -t commit ~/object");
+    assert_eq!(instance.run(["agent", "rm", "box"]).code, 7, "the commits are not on the host");
+    instance.run(["agent", "sync", "box"]).ok();
+    assert_eq!(git(&instance, "log --format=%s"), "round-2\nround-1\nstart");
+    git(&instance, "fsck --strict");
 }
 
 #[test]

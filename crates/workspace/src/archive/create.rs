@@ -141,7 +141,15 @@ impl Repository {
         }
         let commits: String = present.keys().map(|id| format!("{id}\n")).collect();
         let question = ["rev-list", "--stdin", "--ignore-missing", "--not", "--all", "--reflog"];
-        let unreachable = self.git(question).input(commits).text().await?;
+        let unreachable = match self.git(question).input(commits).text().await {
+            Ok(unreachable) => unreachable,
+            // A sync that was killed had given the repository a part of its objects: a commit, and not what it leads to.
+            Err(GitError::Failed { said, .. }) => {
+                tracing::debug!(said, "objects that are there already are brought again");
+                return Ok(entries);
+            }
+            Err(error) => return Err(error),
+        };
         let unreachable: HashSet<&str> = unreachable.lines().collect();
         let is_commit = |id: &ObjectId| present.get(id).is_some_and(|kind| kind == "commit");
         entries.retain(|entry| !is_commit(&entry.id) || unreachable.contains(entry.id.as_str()));
