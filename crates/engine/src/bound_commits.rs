@@ -45,12 +45,14 @@ impl Engine {
         brought.map_err(EngineError::Work)
     }
 
-    /// The same when something has changed; what the user should know becomes an event.
-    pub async fn bring_commits(&self, name: &str, cause: BringCause) -> Result<(), EngineError> {
+    /// The same when something has changed; what the user should know becomes an event. Whether nothing is left to do.
+    pub async fn bring_commits(&self, name: &str, cause: BringCause) -> Result<bool, EngineError> {
         let Connection { row, client, layout } = self.connect(name).await?;
         let brought = self.config.bound_repositories.bring_back(&row.spec, &client, &layout, cause).await;
-        let mut lines = brought.map_err(EngineError::Work)?.notes.into_iter();
-        lines.try_for_each(|text| self.note(row.id(), &Event::Notice { text }))
+        let brought = brought.map_err(EngineError::Work)?;
+        let mut lines = brought.notes.into_iter();
+        lines.try_for_each(|text| self.note(row.id(), &Event::Notice { text }))?;
+        Ok(brought.busy.is_empty())
     }
 
     /// Does what has to wait until a sandbox with a name has ended.

@@ -38,6 +38,8 @@ pub struct BroughtCommits {
     pub moved: Vec<HostPath>,
     /// Working trees of the host's whose state the sandbox has taken over.
     pub followed: Vec<HostPath>,
+    /// Working trees of the host's whose state the sandbox does not have yet, since git was at work.
+    pub busy: Vec<HostPath>,
     /// What the user should know, in lines.
     pub notes: Vec<String>,
     /// Whether commits wait for the user.

@@ -107,7 +107,7 @@ impl Engine {
         }
         let bring = self.bring_commits(row.id().as_str(), BringCause::End);
         let failure = match tokio::time::timeout(ARCHIVE_TIMEOUT, bring).await {
-            Ok(Ok(())) => return,
+            Ok(Ok(_)) => return,
             Ok(Err(error)) => format!("commits could not be brought back: {error}"),
             Err(_) => format!("commits were not brought back within {} s", ARCHIVE_TIMEOUT.as_secs()),
         };

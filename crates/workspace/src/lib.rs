@@ -68,8 +68,9 @@ pub use artifacts::{ArtifactPath, Fingerprint, InvalidArtifact, Memory, Tracked,
 pub use autorun::Autorun;
 pub use bound::{
     Base, BoundError, BoundRepository, BoundTree, BringBack, BroughtBack, Contents, FileContent, FollowHost,
-    GitContents, Head, HostSide, Moves, NeededFilter, PendingFiles, PendingRepository, PlaceLock,
-    PlaceRecord, PrivatePlace, RecordedRepository, SettingsOf, has_commits, missing_filters, unpin,
+    FollowOutcome, GitContents, Head, HostSide, Moves, NeededFilter, PendingFiles, PendingRepository,
+    PlaceLock, PlaceRecord, PrivatePlace, RecordedRepository, SettingsOf, has_commits, missing_filters,
+    unpin,
 };
 pub use commits::WaitReason;
 pub use exchange::{

@@ -7,8 +7,8 @@ use palisade_engine::{BringCause, BroughtCommits};
 use palisade_host::as_owner;
 use palisade_protocol::client::Client;
 use palisade_workspace::{
-    BoundError, BringBack, BroughtBack, FollowHost, HostSide, Moves, PlaceRecord, PrivatePlace,
-    RecordedRepository, SandboxRepository, missing_filters,
+    BoundError, BringBack, BroughtBack, FollowHost, FollowOutcome, HostSide, Moves, PlaceRecord,
+    PrivatePlace, RecordedRepository, SandboxRepository, missing_filters,
 };
 
 /// A sandbox that runs.
@@ -51,12 +51,16 @@ impl BoundGit {
             if cause == BringCause::End {
                 continue;
             }
-            if let Some(base) = self.follow_host(&record.repositories[number], &running).await? {
-                record.repositories[number].base = base;
-                place.write(&record).map_err(io())?;
-                // What was written inside is ours, unless something else has changed at the same time.
-                self.bring_changes(&place, &mut record, number, &running, &mut brought).await?;
-                brought.followed.push(record.repositories[number].tree());
+            match self.follow_host(&record.repositories[number], &running).await? {
+                FollowOutcome::Followed(base) => {
+                    record.repositories[number].base = base;
+                    place.write(&record).map_err(io())?;
+                    // What was written inside is ours, unless something else has changed at the same time.
+                    self.bring_changes(&place, &mut record, number, &running, &mut brought).await?;
+                    brought.followed.push(record.repositories[number].tree());
+                }
+                FollowOutcome::Busy => brought.busy.push(record.repositories[number].tree()),
+                FollowOutcome::Unchanged | FollowOutcome::Refused => {}
             }
         }
         Ok(brought)
@@ -136,14 +140,14 @@ impl BoundGit {
         Ok(as_owner::run_as(user, bring).await.map_err(io())??)
     }
 
-    /// Gives the sandbox what the host has done meanwhile; what both sides have in common then.
+    /// Gives the sandbox what the host has done meanwhile.
     async fn follow_host(
         &self,
         recorded: &RecordedRepository,
         running: &Running<'_>,
-    ) -> Result<Option<palisade_workspace::Base>, AgentError> {
+    ) -> Result<FollowOutcome, AgentError> {
         if recorded.host != HostSide::Repository || running.sharing == Sharing::OwnCopy {
-            return Ok(None);
+            return Ok(FollowOutcome::Refused);
         }
         let tree: HostPath = recorded.tree();
         let io = || AgentError::io(format!("look at {}", recorded.tree()));

@@ -33,18 +33,21 @@ pub(crate) struct SyncedCommits {
     followed: Vec<String>,
     /// What to know about it, such as where commits wait.
     notes: Vec<String>,
-    /// Whether commits wait for you.
+    /// Whether commits wait, for you or for the sandbox.
     waiting: bool,
 }
 
 impl From<BroughtCommits> for SyncedCommits {
     fn from(brought: BroughtCommits) -> Self {
         let paths = |paths: Vec<HostPath>| paths.iter().map(ToString::to_string).collect();
+        let behind = brought.busy.iter().map(|path| {
+            format!("{path}: the sandbox does not have your latest commits: git was at work. Run the command again")
+        });
         Self {
+            notes: brought.notes.into_iter().chain(behind).collect(),
+            waiting: brought.has_waiting || !brought.busy.is_empty(),
             moved: paths(brought.moved),
             followed: paths(brought.followed),
-            notes: brought.notes,
-            waiting: brought.has_waiting,
         }
     }
 }

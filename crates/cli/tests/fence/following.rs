@@ -2,7 +2,7 @@
 //! git needs inside is there or the sandbox is refused.
 
 use crate::support::Repository;
-use palisade_testing::{eventually, requires};
+use palisade_testing::{Outcome, eventually, requires};
 
 const AS_AGENT: &str =
     "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n";
@@ -38,11 +38,41 @@ fn commits_of_the_user_reach_a_sandbox_that_has_nothing_of_its_own() {
 }
 
 #[test]
+fn a_commit_that_is_made_while_the_host_is_looked_at_arrives_whole() {
+    requires!(bwrap, git);
+    let repository = Repository::new();
+    let instance = &repository.instance;
+    instance.run(["create", "--start", "-w", "repo", "box"]).ok();
+    // The user commits just before the host's refs are listed, as a git that the program finds first does it.
+    let programs = instance.home().join("programs");
+    std::fs::create_dir_all(&programs).unwrap();
+    let path = "/usr/local/bin:/usr/bin:/bin";
+    let script = format!(
+        "#!/bin/sh\nPATH='{path}'\ncase \"$*\" in *'%(*objectname)'*)\n\
+         if mkdir '{programs}/once' 2>/dev/null; then (cd '{repository}' && echo second > file &&\n\
+         env -i PATH=\"$PATH\" git -c user.name=h -c user.email=h@h commit -qam second); fi;; esac\nexec git \"$@\"\n",
+        programs = programs.display(),
+        repository = repository.path.display(),
+    );
+    let program = programs.join("git");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut sync = instance.command(["sync", "box"]);
+    sync.env("PATH", format!("{}:{path}", programs.display()));
+    Outcome::from(sync.output().unwrap()).ok();
+    assert!(programs.join("once").exists(), "the refs were listed");
+    assert_eq!(repository.git(&["log", "-1", "--format=%s"]).ok().stdout, "second\n");
+    let seen = instance.shell("box", "git log -1 --format=%s; git status --porcelain").ok().stdout;
+    assert_eq!(seen, "second\n");
+    instance.run(["rm", "--force", "box"]).ok();
+}
+
+#[test]
 fn a_sandbox_with_something_of_its_own_does_not_follow() {
     requires!(bwrap, git);
     let state = "git rev-parse HEAD; git ls-files --stage; git for-each-ref";
     for (own, no_more) in
-        [("echo s > s; git add s", "git reset -q"), ("touch .git/index.lock", "rm .git/index.lock")]
+        [("echo s > s; git add s", "git reset -q"), ("touch .git/MERGE_HEAD", "rm .git/MERGE_HEAD")]
     {
         let repository = Repository::new();
         let instance = &repository.instance;
@@ -58,6 +88,30 @@ fn a_sandbox_with_something_of_its_own_does_not_follow() {
         assert_eq!(instance.shell("box", "git log -1 --format=%s").ok().stdout, "mine\n", "{own}");
         instance.run(["rm", "--force", "box"]).ok();
     }
+}
+
+#[test]
+fn a_sandbox_whose_git_is_at_work_follows_as_soon_as_it_is_done() {
+    requires!(bwrap, git);
+    let repository = Repository::new();
+    let instance = &repository.instance;
+    instance.run(["create", "--start", "-w", "repo", "box"]).ok();
+    let subject = || instance.shell("box", "git log -1 --format=%s").ok().stdout;
+    // A lock that stays, as of a git that hangs: nothing moves, and the user is told.
+    instance.shell("box", "touch .git/index.lock").ok();
+    repository.git(&["commit", "-q", "--allow-empty", "-m", "mine"]).ok();
+    let behind = instance.run(["sync", "box"]);
+    assert_eq!((behind.code, subject().as_str()), (7, "first\n"), "{behind:?}");
+    assert!(behind.stderr.contains("does not have your latest commits"), "{behind:?}");
+    // The control, without another sync: it is tried again once the lock is gone.
+    instance.shell("box", "rm .git/index.lock").ok();
+    eventually("the commit arrives by itself", || subject() == "mine\n");
+    // One that goes while it is waited for.
+    instance.shell("box", "touch .git/index.lock; (sleep 0.5; rm .git/index.lock) >/dev/null 2>&1 &").ok();
+    repository.git(&["commit", "-q", "--allow-empty", "-m", "next"]).ok();
+    instance.run(["sync", "box"]).ok();
+    assert_eq!(subject(), "next\n");
+    instance.run(["rm", "--force", "box"]).ok();
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 
 /// What gives reason to an errand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,9 @@ impl Engine {
         let mut planner = Planner::new(errand.when);
         let files = self.config.bound_repositories.host_files(row.id());
         let mut host = stamps(&files);
+        // Not a pause in the loop below: what is heard from inside would begin it again each time.
+        let mut looks = tokio::time::interval(HOST_PAUSE);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut running: Option<Running> = None;
         let mut ordered = false;
         while running.is_some() || !ordered {
@@ -98,7 +102,7 @@ impl Engine {
                 () = moved(pulse), if running.is_none() && errand.when != When::OnCommit => {
                     planner.hear(Heard::Movement, Instant::now());
                 }
-                () = tokio::time::sleep(HOST_PAUSE), if !files.is_empty() => {
+                _ = looks.tick(), if !files.is_empty() => {
                     let now = stamps(&files);
                     if now != host {
                         planner.hear(Heard::Host, Instant::now());

@@ -6,7 +6,7 @@
 //! - `files COMMIT`: the commit that the host's HEAD leads to; empty when there is none.
 //!
 //! The answer is `done`, or `own` when the repository has refs, a HEAD, staged changes or an operation of its own, or `busy`
-//! when another git is at work. Nothing has moved then.
+//! when another git was at work for too long. Nothing has moved then.
 
 use super::git::{Git, GitFailure};
 use super::records::Records;
@@ -14,6 +14,7 @@ use super::working_tree::WorkingTree;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What is left of an operation in progress.
 const OPERATIONS: [&str; 7] = [
@@ -27,6 +28,10 @@ const OPERATIONS: [&str; 7] = [
 ];
 /// Refs that are not compared: entries of the stash, and what only the host or an operation uses.
 const LEFT_OUT: [&str; 3] = ["refs/stash", "refs/palisade/", "refs/bisect/"];
+/// How long another git is waited for: `git status` holds the index while it looks at the files.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+const BUSY: &str = "busy";
 const REASON: &str = "palisade: the host's state";
 
 #[derive(Debug, PartialEq, Eq, Default)]
@@ -79,15 +84,21 @@ pub(crate) fn advance(directory: &Path) -> Result<Vec<u8>, GitFailure> {
         Request::parse(&input).ok_or_else(|| GitFailure::new("follow the host", "a bad request".into()))?;
     let tree = WorkingTree::open(directory).map_err(failed)?;
     let git = Git::at(&tree.path);
+    let deadline = Instant::now() + PATIENCE;
+    let mut answer = request.apply(&git, &tree)?;
+    while answer == BUSY && Instant::now() < deadline {
+        std::thread::sleep(PAUSE);
+        answer = request.apply(&git, &tree)?;
+    }
     let mut records = Records::default();
-    records.add(&[request.apply(&git, &tree)?.as_bytes()]);
+    records.add(&[answer.as_bytes()]);
     Ok(records.into_bytes())
 }
 
 impl Request {
     fn apply(&self, git: &Git, tree: &WorkingTree) -> Result<&'static str, GitFailure> {
         if tree.own.join("index.lock").exists() || tree.own.join("HEAD.lock").exists() {
-            return Ok("busy");
+            return Ok(BUSY);
         }
         if OPERATIONS.iter().any(|name| tree.own.join(name).exists())
             || tree.with_linked().len() > 1
@@ -109,7 +120,7 @@ impl Request {
         // The index first, under git's own lock: a commit that is being made holds it.
         let moves_index = !is_new && !self.files.is_empty();
         if moves_index && read_tree(git, old.as_deref(), &self.files).is_err() {
-            return Ok("busy");
+            return Ok(BUSY);
         }
         if self.move_refs(git).is_err() {
             if moves_index {
@@ -118,7 +129,7 @@ impl Request {
                     None => drop(git.run(&["read-tree", "--empty"])?),
                 }
             }
-            return Ok("busy");
+            return Ok(BUSY);
         }
         Ok("done")
     }

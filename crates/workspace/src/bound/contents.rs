@@ -367,7 +367,7 @@ pub(super) struct Ref {
     id: String,
     /// The commit that it leads to, also by way of a tag.
     pub(super) commit: Option<ObjectId>,
-    name: String,
+    pub(super) name: String,
     /// The ref that it stands for.
     pub(super) symbolic: Option<String>,
 }

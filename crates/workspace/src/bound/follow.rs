@@ -4,7 +4,7 @@
 //! but what the host has committed. Git inside looks and moves, since its git directory is the sandbox's; the objects are
 //! there already, as alternates. The files are the same files.
 
-use super::contents::{self, REF_FORMAT, parse_refs, read_head};
+use super::contents::{self, REF_FORMAT, Ref, parse_refs, read_head};
 use super::head::{Base, Head};
 use crate::exchange::ExchangeError;
 use crate::git::Git;
@@ -16,6 +16,22 @@ use palisade_core::HostPath;
 
 /// Entries of the stash are not refs that can be moved by themselves.
 const STASH: &str = "refs/stash";
+
+/// How often the refs are listed while the user's git moves HEAD. A later sync finds what this one leaves.
+const READS: usize = 3;
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FollowOutcome {
+    /// The host is where it was.
+    Unchanged,
+    /// The sandbox has the host's state: what both sides have in common now.
+    Followed(Base),
+    /// The sandbox has work of its own, or an operation is in progress on the host.
+    Refused,
+    /// Git was at work, inside or on the host. It is to be tried again.
+    Busy,
+}
 
 /// Both sides of one repository.
 #[derive(Debug)]
@@ -30,20 +46,21 @@ pub struct FollowHost<'a> {
 }
 
 impl FollowHost<'_> {
-    /// What both sides have in common now. `None` when the host is where it was, or the sandbox cannot follow.
-    pub async fn run(&self) -> Result<Option<Base>, ExchangeError> {
+    pub async fn run(&self) -> Result<FollowOutcome, ExchangeError> {
         let host = HostTree::find_again(self.git, self.tree).await?;
         let _lock = host.repository.lock().await?;
         if host.operation.is_some() {
-            return Ok(None);
+            return Ok(FollowOutcome::Refused);
         }
-        let listing = host.repository.git(["for-each-ref", REF_FORMAT]).bytes().await?;
-        let listed = parse_refs(&listing);
-        let own = host.repository.places().own.clone();
-        let head = read_head(&host.repository, &own).await.map_err(|error| match error {
-            super::BoundError::NotUsable(error) => ExchangeError::Host(error),
-            _ => ExchangeError::Host(NotUsable::NoRepository(self.tree.clone())),
-        })?;
+        let Some((head, listed)) = self.read_state(&host).await? else { return Ok(FollowOutcome::Busy) };
+        // Not what HEAD led to when the repository was opened: a commit may have been made since.
+        let commit = match &head {
+            Head::Branch(name) => {
+                let full = format!("refs/heads/{name}");
+                listed.iter().find(|it| it.name == full).and_then(|it| it.commit.clone())
+            }
+            Head::Detached(id) => ObjectId::parse(id),
+        };
         let plain = listed.iter().filter(|it| it.symbolic.is_none());
         let mut now = Base {
             head,
@@ -53,27 +70,51 @@ impl FollowHost<'_> {
         let mut was = self.base.clone();
         let stash = was.refs.remove(STASH);
         if (&now.head, &now.refs) == (&was.head, &was.refs) {
-            return Ok(None);
+            return Ok(FollowOutcome::Unchanged);
         }
         let mut commits: Vec<ObjectId> = listed.iter().filter_map(|it| it.commit.clone()).collect();
-        commits.extend(host.head.clone());
+        commits.extend(commit.clone());
         let known = host.repository.refs_alone().await?;
         // The sandbox's reflogs lead to what it started from.
         commits.extend(known.get(&self.refs.start()).cloned());
         commits.sort_unstable();
         commits.dedup();
         contents::pin(&host.repository, self.refs, &commits).await?;
-        let request = request(&was, &now, host.head.as_ref());
+        let request = request(&was, &now, commit.as_ref());
         let answer = self
             .sandbox
             .ask("taking over the host's state", &["advance", self.sandbox.directory()], &request)
             .await?;
         tracing::debug!(answer = %String::from_utf8_lossy(&answer), "the sandbox was asked to follow the host");
-        if answer != b"done\0" {
-            return Ok(None);
+        match answer.as_slice() {
+            b"done\0" => {}
+            b"busy\0" => return Ok(FollowOutcome::Busy),
+            _ => return Ok(FollowOutcome::Refused),
         }
         now.refs.extend(stash.map(|id| (STASH.to_owned(), id)));
-        Ok(Some(now))
+        Ok(FollowOutcome::Followed(now))
+    }
+
+    /// HEAD and the refs of the host, which belong together. The user's own git may be at work: it takes none of our locks.
+    /// `None` when HEAD does not stand still.
+    async fn read_state(&self, host: &HostTree) -> Result<Option<(Head, Vec<Ref>)>, ExchangeError> {
+        let mut head = self.read_head(host).await?;
+        for _ in 0..READS {
+            let listing = host.repository.git(["for-each-ref", REF_FORMAT]).bytes().await?;
+            let after = self.read_head(host).await?;
+            if after == head {
+                return Ok(Some((head, parse_refs(&listing))));
+            }
+            head = after;
+        }
+        Ok(None)
+    }
+
+    async fn read_head(&self, host: &HostTree) -> Result<Head, ExchangeError> {
+        read_head(&host.repository, &host.repository.places().own).await.map_err(|error| match error {
+            super::BoundError::NotUsable(error) => ExchangeError::Host(error),
+            _ => ExchangeError::Host(NotUsable::NoRepository(self.tree.clone())),
+        })
     }
 }
 

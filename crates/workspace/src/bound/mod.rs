@@ -20,7 +20,7 @@ mod plain;
 pub use bring_back::{BringBack, BroughtBack, Moves};
 pub use contents::{BoundRepository, BoundTree, FileContent, GitContents, unpin};
 pub use filters::{NeededFilter, missing_filters};
-pub use follow::FollowHost;
+pub use follow::{FollowHost, FollowOutcome};
 pub use head::{Base, Head, HostSide};
 pub use pending::{PendingFiles, PendingRepository, has_commits};
 pub use place::{Contents, PlaceLock, PlaceRecord, PrivatePlace, RecordedRepository};

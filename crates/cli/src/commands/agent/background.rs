@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{OK, Status};
 use palisade_agents::AgentError;
-use palisade_core::SyncTrigger;
+use palisade_core::{ExitCode, SyncTrigger};
 use palisade_engine::BringCause;
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,9 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<Stat
         Ok(sandbox) => drop(service.archive(&sandbox, arguments.trigger).await?),
         // It shares a working tree with the host.
         Err(AgentError::NotAnAgents { .. }) => {
-            context.engine.bring_commits(&arguments.id, BringCause::Change).await?
+            let is_done = context.engine.bring_commits(&arguments.id, BringCause::Change).await?;
+            // The keeper tries again what has failed.
+            return Ok(if is_done { OK } else { ExitCode::Conflict as Status });
         }
         Err(error) => return Err(error.into()),
     }
